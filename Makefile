@@ -133,6 +133,7 @@ lint: $(VENV)/installed ## Check formatting, clippy, templates, workflows, Pytho
 	$(VENV)/bin/sam validate --lint --region eu-central-1 --template queues.yaml
 	$(VENV)/bin/ruff check --config local/ruff.toml local tests .ci
 	$(VENV)/bin/ruff format --config local/ruff.toml --check local tests .ci
+	$(PYTHON) .ci/circles.py
 	$(PYTHON) .ci/pages.py
 
 format: $(VENV)/installed ## Format the Rust and the Python code

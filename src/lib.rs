@@ -53,7 +53,8 @@
 //!
 //! # The map
 //!
-//! Each module uses only modules below it in this list.
+//! Each module uses only modules below it in this list. No files use each other in a circle, in no crate that is
+//! deployed or for operators.
 //!
 //! | module | subject |
 //! |---|---|

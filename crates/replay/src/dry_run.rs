@@ -18,24 +18,6 @@ use super::run::PlannedReplay;
 use super::unit::Unit;
 use super::worker_context::{WorkerContext, WorkerLimits};
 
-/// The greatest number of units that a dry run reads to be right. Each has at most a thousand letters, so that this takes
-/// half a minute with 256 MB.
-const MOST_UNITS: usize = 50;
-
-/// Reports whether a dry run with this plan only bounds the number of letters to send.
-pub(super) fn is_bound(
-    request: &ReplayRequest,
-    source: &ReplaySource,
-    policy: Option<&Policy>,
-    units: &[Unit],
-) -> bool {
-    let from_archive = matches!(source, ReplaySource::Archive);
-    let sets_targets = request.to.is_some() || (from_archive && !request.subscriptions.is_empty());
-    let knows_targets = sets_targets || policy.is_some();
-    let is_large = from_archive && units.len() > MOST_UNITS && units.iter().any(|unit| unit.exact);
-    request.dry_run && (!knows_targets || is_large)
-}
-
 impl ArchiveReplayer {
     /// Counts the letters that a replay would send now, and writes nothing. If it does not know the targets, or if there
     /// are too many letters to read each of them, the state says [`at_most`](ReplayState::at_most).

@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 
 use super::filter::{Filter, GroupField};
+use super::page::{OneLetter, PageKind, Query};
 use super::range::PageRange;
-use super::{OneLetter, PageKind, Query};
 
 /// The longest text of a parameter, bytes. A key of S3 has at most 1,024.
 const MAX_PARAMETER_BYTES: usize = 2048;

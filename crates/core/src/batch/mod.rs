@@ -38,7 +38,7 @@
 //! | `questions` | the two passes of a round: letters do not wait for look-ups that hang |
 //! | `throttle` | turns at an endpoint |
 //! | `outgoing`, `packed_facts` | letters on their way out, and their size |
-//! | `unmarked` | letters that have no room for their mark |
+//! | `unmarked`, `unmarked_letters` | letters that have no room for their mark |
 //! | `sending` | messages on their way to a result each: one request after the other |
 //! | `requests` | which messages share a request |
 //! | `dispatch`, `function_calls` | the order in which requests begin |
@@ -92,6 +92,7 @@ mod throttle;
 mod time;
 mod unarchived;
 mod unmarked;
+mod unmarked_letters;
 
 pub use action::{
     Action, ActionAnswer, ArchiveContext, BatchNotice, CannotPack, Delivery, InvocationNow, OverridesRead,

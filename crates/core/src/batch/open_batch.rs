@@ -11,10 +11,9 @@ use super::group_order::GroupOrder;
 use super::health::{LookupQuestion, QuestionEnd, QuestionTurn};
 use super::knowledge::InstanceKnowledge;
 use super::pending_letter::{Disposition, PendingLetter, SEARCH_FAILED};
-use super::questions::RoundPass;
 use super::resolve::{refusal_at_sight, subscriptions};
 
-use super::state::{Batch, BatchStage, QueueInquiry};
+use super::state::{Batch, BatchStage, QueueInquiry, RoundPass};
 use super::time::half_of;
 use super::{expiry, queue_check};
 use crate::arn::Arn;

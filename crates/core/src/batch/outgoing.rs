@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::action::{Delivery, InvocationNow};
 use super::packed_facts::PackedFacts;
 use super::sending::SendingState;
-use super::unmarked::UnmarkedLetters;
+use super::unmarked_letters::UnmarkedLetters;
 
 /// The letters of a round that are being sent.
 #[derive(Debug)]

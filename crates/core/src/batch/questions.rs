@@ -10,20 +10,11 @@ use std::time::Duration;
 use super::action::{InvocationNow, SendResult};
 use super::health::{LookupQuestion, QuestionEnd, QuestionTurn};
 use super::pending_letter::Disposition;
-use super::state::{Batch, BatchStage, DueRetries};
+use super::state::{Batch, BatchStage, DueRetries, RoundPass};
 use super::time::{HTTP_TIMEOUT, half_of};
-use super::unmarked::UnmarkedLetters;
+use super::unmarked_letters::UnmarkedLetters;
 use crate::failure::{CUT_SHORT, DEADLINE_EXCEEDED, Failure, FailureClass};
 use crate::policy::Retry;
-
-/// The passes of a round.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum RoundPass {
-    /// With the questions that never hung.
-    First,
-    /// With the others.
-    Second,
-}
 
 impl Batch<'_> {
     /// Returns the letters that are due in this pass, and whose questions may be asked.

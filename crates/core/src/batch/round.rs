@@ -10,9 +10,8 @@ use super::action::{
 use super::health::LookupQuestion;
 use super::parking::{DeferredLetters, deferred};
 use super::pending_letter::Disposition;
-use super::questions::RoundPass;
 use super::resolve::subscriptions;
-use super::state::{Batch, BatchStage, DueRetries};
+use super::state::{Batch, BatchStage, DueRetries, RoundPass};
 use super::time::half_of;
 use crate::arn::Arn;
 use crate::policy::Decision;

@@ -14,9 +14,8 @@ use super::outcome::LetterReport;
 use super::outgoing::RoundSending;
 use super::parking::DeferredLetters;
 use super::pending_letter::PendingLetter;
-use super::questions::RoundPass;
 use super::time::{CONTROL_TIME, InvocationBudget};
-use super::unmarked::UnmarkedLetters;
+use super::unmarked_letters::UnmarkedLetters;
 use crate::arn::Arn;
 use crate::letter::Letter;
 use crate::policy::{Retry, Route};
@@ -95,6 +94,15 @@ pub(super) enum ActionChain {
 pub(super) enum ArchiveCall {
     Limit,
     Store,
+}
+
+/// The passes of a round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RoundPass {
+    /// With the questions that never hung.
+    First,
+    /// With the others.
+    Second,
 }
 
 /// The next step, or the answer that is awaited.

@@ -12,10 +12,11 @@ use std::time::Duration;
 
 use super::action::{
     Action, ActionAnswer, CannotPack, InvocationNow, QueueAttributes, RequiredFreshness, SendResult,
-    SubscriptionLookup, no_answer,
+    no_answer,
 };
 use super::state::{Batch, BatchStage};
 use super::time::half_of;
+use super::unmarked_letters::{UnmarkedLetter, UnmarkedLetters};
 use crate::arn::Arn;
 use crate::endpoint::{Destination, Endpoint};
 use crate::failure::{Failure, FailureClass};
@@ -35,23 +36,7 @@ const LARGEST_MESSAGE_BYTES: usize = 1024 * 1024;
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html#API_SendMessage_Errors>
 const UNRELATED_FAILURES: [&str; 2] = ["InvalidMessageContents", "UnsupportedOperation"];
 
-/// Letters of a round for which it is open whether they go without their mark.
-#[derive(Debug, Default)]
-pub(super) struct UnmarkedLetters {
-    letters: Vec<UnmarkedLetter>,
-    /// The subscriptions of the round.
-    pub(super) known: HashMap<Arn, SubscriptionLookup>,
-}
-
-#[derive(Debug)]
-struct UnmarkedLetter {
-    index: usize,
-    retry: Retry,
-    /// The refusal of the letter with its mark, if it was sent with one, and the time that this took.
-    refusal: Option<(Failure, Duration)>,
-}
-
-/// What becomes of such a letter.
+/// What becomes of a letter that has no room for its mark.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum UnmarkedDecision {
     /// It goes without its mark.
@@ -62,22 +47,6 @@ enum UnmarkedDecision {
     Refused(Option<String>),
     /// It is unknown.
     Unknown,
-}
-
-impl UnmarkedLetters {
-    /// Creates it for a round of which these subscriptions are known.
-    pub(super) fn new(known: HashMap<Arn, SubscriptionLookup>) -> Self {
-        Self { letters: Vec::new(), known }
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.letters.is_empty()
-    }
-
-    /// Adds a letter, with the refusal of its delivery with the mark if there was one.
-    pub(super) fn add(&mut self, index: usize, retry: Retry, refusal: Option<(Failure, Duration)>) {
-        self.letters.push(UnmarkedLetter { index, retry, refusal });
-    }
 }
 
 impl Batch<'_> {

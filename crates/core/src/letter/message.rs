@@ -7,13 +7,13 @@
 //!
 //! Source: <https://docs.aws.amazon.com/lambda/latest/dg/with-sqs.html>
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt;
 
 use jiff::Timestamp;
 
-use super::unread::UnreadableRecord;
-use super::wire::{ReadRecord, SqsEvent, SqsRecord, SqsRecordAttribute};
+use super::unreadable::UnreadableRecord;
+use super::wire::{SqsRecord, SqsRecordAttribute};
 use crate::arn::Arn;
 
 /// The largest number of message attributes that SQS takes. A raw subscription of a topic takes no more
@@ -92,49 +92,8 @@ pub enum BadEvent {
 }
 
 impl SqsMessage {
-    /// Returns the messages of an event. A record that could not be read is a message too, which says so. A
-    /// message that was received twice is there once, with its last receive.
-    ///
-    /// `now` stands for the time of arrival that an unreadable record lacks.
-    ///
-    /// # Errors
-    ///
-    /// [`BadEvent`] if the records are not those of one queue.
-    pub fn all_of(event: SqsEvent, now: Timestamp) -> Result<Vec<Self>, BadEvent> {
-        let records = event.records.0;
-        if records.is_empty() {
-            return Ok(Vec::new());
-        }
-        // A mapping reads one queue, so a record that does not name it is of the same queue as the others.
-        let queue = records.iter().find_map(ReadRecord::queue).cloned().ok_or(BadEvent::NoQueue)?;
-        let mut messages: Vec<Self> = Vec::with_capacity(records.len());
-        let mut places: HashMap<String, usize> = HashMap::with_capacity(records.len());
-        for (index, record) in records.into_iter().enumerate() {
-            if let Some(found) = record.queue().filter(|found| **found != queue) {
-                return Err(BadEvent::TwoQueues { index, expected: queue, found: found.clone() });
-            }
-            let message = match record {
-                ReadRecord::Message(message) => message,
-                ReadRecord::Unread(record) => record.into_message(index, &queue, now),
-            };
-            match places.get(&message.message_id) {
-                Some(place) if messages[*place].is_same(&message) => {
-                    let before = &mut messages[*place];
-                    if before.receive_count <= message.receive_count {
-                        *before = message;
-                    }
-                }
-                _ => {
-                    places.insert(message.message_id.clone(), messages.len());
-                    messages.push(message);
-                }
-            }
-        }
-        Ok(messages)
-    }
-
     /// Reports whether both are receives of one message.
-    fn is_same(&self, other: &Self) -> bool {
+    pub(super) fn is_same(&self, other: &Self) -> bool {
         self.message_id == other.message_id
             && self.body == other.body
             && self.attributes == other.attributes

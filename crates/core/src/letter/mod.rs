@@ -19,6 +19,7 @@
 
 mod claim;
 mod digest;
+mod event;
 mod id;
 mod mark;
 mod message;
@@ -27,6 +28,7 @@ mod origin;
 mod reading;
 mod records;
 mod unread;
+mod unreadable;
 mod wire;
 
 use std::borrow::Cow;
@@ -36,6 +38,7 @@ use serde::de::IgnoredAny;
 
 pub use claim::{OriginClaim, TrustedOrigins};
 pub use digest::MessageDigest;
+pub use event::{SqsEvent, SqsRecords};
 pub use id::LetterId;
 pub use mark::{BadReplayTarget, MARK_ATTRIBUTE, Mark, ReplayTarget, RequeueMark};
 pub use message::is_binary;
@@ -44,8 +47,8 @@ pub use message::{
 };
 pub use notification::Notification;
 pub use origin::{LetterCause, Origin};
-pub use unread::UnreadableRecord;
-pub use wire::{SqsEvent, SqsRecord, SqsRecordAttribute, SqsRecords};
+pub use unreadable::UnreadableRecord;
+pub use wire::{SqsRecord, SqsRecordAttribute};
 
 use crate::arn::Arn;
 use reading::{MessageForm, digest_of_body, is_of, mark_in_event};

@@ -16,19 +16,9 @@ use super::message::{
     FIRST_RECEIVED, MessageAttribute, MessageAttributes, RECEIVE_COUNT, SENT, SqsMessage, receive_count,
     timestamp,
 };
+use super::unreadable::UnreadableRecord;
 use super::wire::SqsRecordAttribute;
 use crate::arn::Arn;
-
-/// A record that could not be read.
-#[derive(Clone, PartialEq, Eq)]
-pub struct UnreadableRecord {
-    /// The record as it came, byte for byte, but without its receipt handle, which is secret.
-    pub record: String,
-    /// The fault, with its place in the event. It quotes nothing of the record.
-    pub problem: String,
-    /// False if the record has no message id, so that another name stands in its place.
-    pub named: bool,
-}
 
 /// A record that could not be read, and what could be read of it.
 #[derive(Clone)]
@@ -143,12 +133,5 @@ fn without_handle(json: &str, pieces: &RecordFields<'_>) -> String {
     match (json.get(..start), rest) {
         (Some(before), Some(after)) => [before, "\"\"", after].concat(),
         _ => json.to_owned(),
-    }
-}
-
-/// Hides the record.
-impl std::fmt::Debug for UnreadableRecord {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("UnreadableRecord").field("problem", &self.problem).finish_non_exhaustive()
     }
 }

@@ -30,9 +30,6 @@ use crate::console::{CommandEnd, CommandFailure, ToolEnvironment, check_interrup
 use crate::control::{ControlAccess, OverrideChange};
 use crate::s3_location;
 
-/// The seconds before its next retry in which a letter is not woken, because it comes back by itself.
-const SOON_SECONDS: i64 = 60;
-
 /// The control prefix of a command, and its clients.
 struct OverrideClients {
     control: ControlAccess,

@@ -25,12 +25,14 @@ use redrive_core::waiting::WaitingLetter;
 use serde::Serialize;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::SOON_SECONDS;
 use super::target_check::ListedResources;
 use crate::console::{CommandFailure, ToolEnvironment};
 use crate::control::ControlAccess;
 use crate::progress_line::ProgressLine;
 use crate::tables::{bar, count, harmless, thousands};
+
+/// The seconds before its next retry in which a letter is not woken, because it comes back by itself.
+const SOON_SECONDS: i64 = 60;
 
 /// The time between an override and the first wake: by then every instance has read the override.
 pub(super) const WAKE_DELAY: Duration = Duration::from_secs(20);

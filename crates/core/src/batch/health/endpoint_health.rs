@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::health_change::HealthChange;
 use super::slow::EndpointSlowness;
 use super::trials::EndpointTrials;
 use crate::batch::purpose::CONCURRENT_SINGLES;
@@ -26,22 +27,6 @@ const RECENT_SUCCESS_TIME: Duration = Duration::from_mins(1);
 /// The number of requests in a row that must ask for a pause until the endpoint is believed to mean all
 /// letters.
 pub(super) const ASKS_IN_A_ROW: usize = CONCURRENT_SINGLES;
-
-/// A change of an endpoint's health.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum HealthChange {
-    /// It is left alone.
-    Down {
-        /// The failure that led to it.
-        failure: Failure,
-        /// The pause, at first.
-        pause: Duration,
-    },
-    /// It has accepted a message again, and gets some at a time.
-    Trying,
-    /// It gets as many messages as any other again.
-    Up,
-}
 
 /// The facts that are known about one endpoint.
 #[derive(Debug)]

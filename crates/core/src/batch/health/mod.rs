@@ -27,14 +27,16 @@
 //! | file | subject |
 //! |---|---|
 //! | `table` | the endpoints that an instance remembers |
-//! | `endpoint_health` | one of these endpoints: its state, and how it changes |
+//! | `endpoint_health`, `health_change` | one of these endpoints: its state, and how it changes |
 //! | `allowance` | the part of the time that is spent on what does not work |
 //! | `trials` | the time that a trial may take |
 //! | `slow` | how slow an endpoint is |
-//! | `questions` | what is asked before letters are sent, and what hung |
+//! | `questions`, `hung_questions` | what is asked before letters are sent, and what hung |
 
 mod allowance;
 mod endpoint_health;
+mod health_change;
+mod hung_questions;
 mod questions;
 mod slow;
 mod table;
@@ -42,7 +44,8 @@ mod table;
 mod tests;
 mod trials;
 
-pub use endpoint_health::HealthChange;
 pub(super) use endpoint_health::{RequestAdmission, RequestCandidate};
-pub(super) use questions::{LookupQuestion, QuestionEnd, QuestionTurn};
+pub use health_change::HealthChange;
+pub(super) use hung_questions::LookupQuestion;
+pub(super) use questions::{QuestionEnd, QuestionTurn};
 pub use table::Health;

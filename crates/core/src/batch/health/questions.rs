@@ -1,29 +1,15 @@
 //! The questions that are asked before letters are sent, and those that hung.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use super::endpoint_health::{COSTLY_FAILURE_TIME, LONGEST_REST, MIN_REQUEST_TIME, REST_FACTOR};
+use super::hung_questions::LookupQuestion;
 use super::table::{Health, MAX_KEPT};
-use crate::arn::Arn;
 use crate::batch::time::HTTP_TIMEOUT;
 
 /// The time that questions get which never hung. Those that take longer are asked once more, after the letters that do
 /// not wait for them.
 const FIRST_QUESTION_TIME: Duration = Duration::from_secs(1);
-
-/// A question whose answer decides whether, or where, a letter may go.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(in crate::batch) enum LookupQuestion {
-    /// The attributes of a queue.
-    Queue(Arn),
-    /// The attributes of a subscription.
-    Subscription(Arn),
-    /// The signatures of a topic's letters, for which a certificate may have to be fetched.
-    Signature(Arn),
-    /// The subscription that names a queue.
-    Search(Arn),
-}
 
 /// The time at which a question is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,10 +30,6 @@ pub(in crate::batch) enum QuestionEnd {
     CutOff,
     Failed,
 }
-
-/// The questions that hung, each with the time until which it is not asked.
-#[derive(Debug, Default)]
-pub(in crate::batch) struct HungQuestions(HashMap<LookupQuestion, Duration>);
 
 impl Health {
     /// Decides when a question is asked. One that has hung is asked again after its rest, if something is left of the

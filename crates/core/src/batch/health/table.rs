@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use super::allowance::TimeAllowance;
-use super::endpoint_health::{EndpointHealth, HealthChange, RequestAdmission, RequestCandidate};
-use super::questions::HungQuestions;
+use super::endpoint_health::{EndpointHealth, RequestAdmission, RequestCandidate};
+use super::health_change::HealthChange;
+use super::hung_questions::HungQuestions;
 use super::slow;
 use crate::batch::action::SendResult;
 use crate::batch::function_calls::CallTimes;

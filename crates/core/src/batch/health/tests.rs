@@ -1,7 +1,9 @@
 use std::time::Duration;
 
-use super::endpoint_health::{ASKS_IN_A_ROW, HealthChange, RequestAdmission, RequestCandidate};
-use super::questions::{LookupQuestion, QuestionEnd, QuestionTurn};
+use super::endpoint_health::{ASKS_IN_A_ROW, RequestAdmission, RequestCandidate};
+use super::health_change::HealthChange;
+use super::hung_questions::LookupQuestion;
+use super::questions::{QuestionEnd, QuestionTurn};
 use super::table::{Health, MAX_KEPT};
 use crate::batch::action::SendResult;
 use crate::batch::purpose::CONCURRENT_SINGLES;

@@ -9,6 +9,7 @@
 mod address;
 mod compile;
 mod decimal;
+mod draft;
 mod json_view;
 mod kinds;
 mod pattern;

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::compile::PatternDraft;
+use super::draft::PatternDraft;
 use super::json_view::{MatchObject, MatchValue};
 use super::steps;
 use super::values::WantedValues;

@@ -29,10 +29,6 @@ mod tests;
 use super::finding::{CheckFinding, CheckFindings};
 use super::setup::DeploymentFacts;
 
-/// The longest retention of SQS, two weeks, in seconds.
-/// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html>
-const LONGEST_RETENTION: u64 = 1_209_600;
-
 /// Runs every check. The most severe findings come first.
 pub(super) fn check(setup: &DeploymentFacts) -> Vec<CheckFinding> {
     let mut findings = CheckFindings::default();

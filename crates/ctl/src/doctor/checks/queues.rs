@@ -3,11 +3,14 @@
 use redrive_core::arn::Arn;
 use redrive_core::policy::LEAST_RETENTION;
 
-use super::LONGEST_RETENTION;
 use crate::doctor::access::{MessageSender, PolicyAnswer, ResourcePolicy};
 use crate::doctor::finding::{CheckFindings, Severity, aws};
 use crate::doctor::setup::{DeployedQueue, DeploymentFacts};
 use crate::tables::{brief, count};
+
+/// The longest retention of SQS, two weeks, in seconds.
+/// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html>
+const LONGEST_RETENTION: u64 = 1_209_600;
 
 pub(super) fn check(setup: &DeploymentFacts, findings: &mut CheckFindings) {
     for queue in &setup.queues {

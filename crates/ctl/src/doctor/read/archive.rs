@@ -7,7 +7,7 @@ use aws_sdk_s3::types::{self, BucketVersioningStatus, ExpirationStatus, Transiti
 use redrive_aws::clients::is_condition;
 use redrive_aws::settings::{ArchiveAt, Settings};
 
-use super::read_error;
+use super::error::read_error;
 use crate::console::ToolEnvironment;
 use crate::doctor::setup::{
     BucketEncryption, DeployedBucket, LifecycleEffect, LifecycleRule, ReadError, ReadResult,

@@ -7,7 +7,7 @@ use redrive_aws::clients::failure_of_call;
 use redrive_replay::DeployedSettings;
 use serde_json::Value;
 
-use super::read_error;
+use super::error::read_error;
 use crate::console::CommandFailure;
 use crate::doctor::setup::{DeployedFunction, DeployedMapping, ReadError, ReadResult, StackRelease};
 

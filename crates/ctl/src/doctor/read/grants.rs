@@ -12,11 +12,12 @@ use redrive_aws::clients::AwsClients;
 use redrive_aws::settings::ArchiveAt;
 use redrive_core::arn::{Arn, ArnKind};
 
+use super::error::read_error;
 use super::needs::{
     NeededPermissions, PREFIX_CONDITION, key, key_of_dead_letter_queue, key_of_queue, keys_of_buckets, own,
     sending, sources, targets,
 };
-use super::{queues, read_error};
+use super::queues;
 use crate::doctor::setup::{DeployedQueue, DeploymentFacts, IamDecision, ReadError, ReadResult, RoleGrant};
 
 /// Asks IAM about every call that the function makes. `function` is its ARN.

@@ -2,6 +2,7 @@
 //! made on request.
 
 mod archive;
+mod error;
 mod function;
 mod grants;
 mod letters;
@@ -11,8 +12,6 @@ mod subscriptions;
 
 use std::collections::BTreeSet;
 
-use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
-use redrive_aws::clients::failure_of_call;
 use redrive_aws::settings::Settings;
 use redrive_core::arn::{Arn, ArnKind};
 
@@ -167,11 +166,6 @@ fn queues_of<'a>(
         }
     }
     (queues, requeue)
-}
-
-/// Returns the error of a call that failed.
-fn read_error<E: ProvideErrorMetadata>(call: &'static str, error: &SdkError<E>) -> ReadError {
-    ReadError::of(call, failure_of_call(error))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use aws_sdk_sqs::types::QueueAttributeName;
 use redrive_aws::clients::AwsClients;
 use redrive_core::arn::Arn;
 
-use super::read_error;
+use super::error::read_error;
 use crate::doctor::setup::{DeployedQueue, ReadResult};
 
 /// The logical ids of the template's queues, which follow the stack's name in their physical names.

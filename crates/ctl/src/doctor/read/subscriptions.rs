@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures_util::stream::{self, StreamExt};
 use serde_json::Value;
 
-use super::read_error;
+use super::error::read_error;
 use crate::console::ToolEnvironment;
 use crate::doctor::setup::{
     AccountSubscriptions, DeployedQueue, DeployedSubscription, ReadError, ReadResult,

@@ -3,6 +3,7 @@
 
 mod account;
 mod config;
+mod letters;
 mod reading;
 mod state;
 
@@ -24,7 +25,7 @@ use serde_json::json;
 use self::account::{FaultyNetwork, MAX_RECEIVES};
 pub(super) use self::account::{moving, put};
 pub use self::config::WorldConfig;
-pub(super) use self::reading::Letters;
+pub(super) use self::letters::Letters;
 pub use self::state::ProofWorld;
 use self::state::ProofWorldState;
 use super::faults::{FaultKind, FaultPlan as Faults, FaultSite};

@@ -10,7 +10,7 @@ use redrive_sim::{SimAws, SocketServer};
 
 use super::account::FaultyNetwork;
 use super::config::WorldConfig;
-use super::reading::Letters;
+use super::letters::Letters;
 use crate::sandbox::ClockOffset;
 
 /// A function with its account and the record of its letters.
