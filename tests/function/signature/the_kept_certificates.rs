@@ -78,7 +78,7 @@ async fn are_at_most_sixteen_and_the_oldest_goes_first() {
         world.ask(&url(number)).await.unwrap();
         world.pass_hours(1);
     }
-    assert_eq!(format!("{:?}", world.certificates), "Certificates { kept: 16, .. }");
+    assert_eq!(format!("{:?}", world.certificates), "CertificateReader { kept: 16, .. }");
     let asked = world.asked();
     world.ask(&url(16)).await.unwrap();
     world.ask(&url(1)).await.unwrap();
