@@ -147,7 +147,9 @@ pub fn nothing_is_archived_early(world: &ModelWorld, story: &ModelStory) -> LawJ
                     // queue's own timeout.
                     let trouble = world.trouble.out_of_time > 0 || world.trouble.put_off;
                     let shows = if trouble { seconds(world.dlq.visibility) } else { 0 };
-                    let wait = longest.min(seconds(world.ceiling)).max(seconds(600)).max(shows);
+                    // While its source queue has not told its maximum receive count, it comes back to ask again.
+                    let asks = if life.source_was_unread(fact.message, index) { 15 * MINUTE } else { 0 };
+                    let wait = longest.min(seconds(world.ceiling)).max(seconds(600)).max(shows).max(asks);
                     if fact.at + wait + SECOND <= life.safe_until(fact.message) {
                         return life.fault("expiring too early");
                     }
