@@ -25,7 +25,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from local.deploy import built_function, template_as_written, with_conditions
-from local.stack import REGION, ROOT, StackError, free_port, stop_on_signals, wait_until
+from local.stack import REGION, ROOT, StackError, loopback_socket, stop_on_signals, wait_until
 
 # An access key of twelve digits is the account, for LocalStack.
 ACCOUNT = "123456789012"
@@ -64,7 +64,8 @@ class LocalStack:
 
     def __init__(self, python, home):
         self.python, self.home, self.process = python, home, None
-        self.endpoint = f"http://127.0.0.1:{free_port()}"
+        with loopback_socket() as free:
+            self.endpoint = f"http://127.0.0.1:{free.getsockname()[1]}"
 
     def environment(self):
         """What a client or the function needs to come here."""

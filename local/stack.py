@@ -24,12 +24,20 @@ REGION = "eu-central-1"
 
 # ministack takes what a function wrote to be all when nothing more came for 5 ms. On a busy machine the last line, that
 # of the metrics, can come later: ministack tells of it with the next invocation, or never. So it waits longer here.
+#
+# It listens on the socket that we hand over. A port that it opened itself, seconds after we have found it free, could
+# be another server's by then, and one that answers 200 to everything would pass for the stack.
 MINISTACK = """
+import sys
+
+from hypercorn.config import Config
 from ministack.app import main
 from ministack.core.lambda_runtime import Worker
 
 # Until the first line, after each line, and in all, in seconds.
 Worker._drain_stderr_bounded.__defaults__ = (0.5, 0.05, 1.0)
+listener = f"fd://{sys.argv.pop()}"
+Config.bind = property(lambda _: [listener], lambda *_: None)
 main()
 """
 
@@ -167,16 +175,13 @@ class Stack:
 
     def _start(self):
         self.home = Path(tempfile.mkdtemp(prefix="sns-redrive-")).resolve()
-        for _ in range(3):
-            # Somebody else can take the free port before ministack does; then it exits, and the next one is tried.
-            self.endpoint = f"http://127.0.0.1:{free_port()}"
-            self._process = self._spawn()
-            if self._ready():
-                return
-            self._end_processes()
-        raise StackError(f"the local stack does not start; the end of its log:\n{self.log.read_text()[-3000:]}")
+        with loopback_socket() as listener:
+            self.endpoint = f"http://127.0.0.1:{listener.getsockname()[1]}"
+            self._process = self._spawn(listener)
+        if not self._ready():
+            raise StackError(f"the local stack does not start; the end of its log:\n{self.log.read_text()[-3000:]}")
 
-    def _spawn(self):
+    def _spawn(self, listener):
         environment = {
             # Functions inherit this environment, so it holds nothing of the user's: no profile, no real credentials.
             "PATH": os.environ.get("PATH", os.defpath),
@@ -200,7 +205,8 @@ class Stack:
         }
         with self.log.open("ab") as log:
             return subprocess.Popen(
-                [sys.executable, "-c", MINISTACK],
+                [sys.executable, "-c", MINISTACK, str(listener.fileno())],
+                pass_fds=[listener.fileno()],
                 cwd=self.home,
                 env=environment,
                 stdin=subprocess.DEVNULL,
@@ -230,10 +236,11 @@ class Stack:
         process.wait()
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+def loopback_socket():
+    """A socket on a free port, which is nobody else's for as long as the socket is open."""
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    return listener
 
 
 def processes():

@@ -25,7 +25,7 @@ pub use redrive_sim::{
     EntryFault, SimAttribute, SimAttributeValue, SimCall, SimClock, SimEntry, SimFault, WebAnswer,
 };
 pub use redrive_testing::*;
-pub use web::TestWebServer;
+pub use web::{ClosedPort, TestWebServer};
 pub use world::{FunctionWorld, TestInvocation, TestLog};
 
 use base64::Engine as _;

@@ -1,9 +1,11 @@
-//! A web server on loopback, in an account of its own in [`redrive_sim`].
+//! A web server on loopback, in an account of its own in [`redrive_sim`], and a port without a server.
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::Deref;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use redrive_sim::{Caller, SimAws, SimCall, SimClock, WebAnswer};
+use tokio::net::TcpSocket;
 
 /// The name of the server in its account.
 const NAME: &str = "server";
@@ -49,6 +51,25 @@ impl Deref for TestWebServer {
 
     fn deref(&self) -> &redrive_sim::SocketServer {
         &self.socket
+    }
+}
+
+/// A port of loopback that takes no connection. It is bound for as long as this lives: the port of a listener that was closed
+/// can be the next server's, in another test.
+#[derive(Debug)]
+pub struct ClosedPort(TcpSocket);
+
+impl ClosedPort {
+    /// Takes any free port.
+    pub fn new() -> Self {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
+        Self(socket)
+    }
+
+    /// Returns `http://127.0.0.1:<port>`.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.0.local_addr().unwrap())
     }
 }
 

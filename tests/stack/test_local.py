@@ -4,6 +4,7 @@ import contextlib
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -16,7 +17,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from local import demo
-from local.stack import ROOT, wait_until
+from local.stack import ROOT, Stack, wait_until
 
 
 @pytest.fixture
@@ -70,6 +71,20 @@ def test_letter_alarm_repair_and_a_clean_end(session):
     process.send_signal(signal.SIGINT)
     reads("nothing is left running")
     assert process.wait(30) == 0
+
+
+def test_no_other_server_can_take_the_port_while_the_stack_starts(monkeypatch):
+    popen = subprocess.Popen
+
+    def other_server_comes_first(*command, env, **rest):
+        with socket.socket() as other, pytest.raises(OSError, match="Address already in use"):
+            other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            other.bind(("127.0.0.1", int(env["GATEWAY_PORT"])))
+        return popen(*command, env=env, **rest)
+
+    monkeypatch.setattr(subprocess, "Popen", other_server_comes_first)
+    with Stack() as stack:
+        assert stack.client("sns").list_topics()["Topics"] == []
 
 
 def test_demo_ends_by_saying_how_to_open_the_console(monkeypatch, capsys):

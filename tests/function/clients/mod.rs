@@ -15,7 +15,7 @@ use redrive_aws::clients::{AwsClients, failure_of_call};
 use redrive_core::failure::{Failure, FailureClass};
 use redrive_core::policy::ArchiveReason;
 use redrive_support::{
-    NOW, RecordBuilder, SUBSCRIPTION, SimCall, SimFault, TestWebServer, WORKER, WebAnswer,
+    ClosedPort, NOW, RecordBuilder, SUBSCRIPTION, SimCall, SimFault, TestWebServer, WORKER, WebAnswer,
 };
 use redrive_support::{arn, at, body_text, context, letter};
 use serde_json::json;
@@ -244,9 +244,8 @@ async fn a_server_that_always_hangs_up_or_is_not_there_is_a_transient_failure() 
     let failure = ask_queue(&clients(&[("AWS_ENDPOINT_URL", &server.url())])).await.unwrap_err();
     assert_eq!((failure.class, server.seen().len()), (FailureClass::Transient, 3));
 
-    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let failure =
-        ask_queue(&clients(&[("AWS_ENDPOINT_URL", &format!("http://{nobody}"))])).await.unwrap_err();
+    let nobody = ClosedPort::new();
+    let failure = ask_queue(&clients(&[("AWS_ENDPOINT_URL", &nobody.url())])).await.unwrap_err();
     assert_eq!(failure.class, FailureClass::Transient);
 }
 

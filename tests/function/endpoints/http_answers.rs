@@ -292,8 +292,8 @@ async fn that_redirect_are_not_followed() {
 
 #[tokio::test]
 async fn that_do_not_come_are_transient() {
-    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let world = world_of(&json!({}), "http", &format!("http://{closed}/"));
+    let closed = ClosedPort::new();
+    let world = world_of(&json!({}), "http", &format!("{}/", closed.url()));
     let ran = world.run([&RecordBuilder::envelope("a")]).await;
     assert_eq!(ran.outcomes(), ["a deferred failed"]);
     assert_eq!(told(&ran, "a")[3..], [json!("Unreachable"), json!("transient")]);

@@ -5,6 +5,8 @@ use std::net::TcpListener;
 use std::path::PathBuf;
 use std::thread::JoinHandle;
 
+use redrive_support::ClosedPort;
+
 use super::{TextFile, program};
 
 const BUCKET: &str = "<ListBucketResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"/>";
@@ -217,9 +219,8 @@ fn a_profile_that_does_not_exist_is_named() {
 
 #[test]
 fn a_server_that_takes_no_connection_is_named() {
-    let closed = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", closed.local_addr().unwrap());
-    drop(closed);
+    let closed = ClosedPort::new();
+    let url = closed.url();
     let keys = [
         ("AWS_ACCESS_KEY_ID", "AKID"),
         ("AWS_SECRET_ACCESS_KEY", "secret"),
