@@ -164,7 +164,8 @@ impl RedriveFunction {
             InvocationContext { request_id, deadline: Instant::now() + self.clock.left(deadline_ms) };
 
         let handled = self.redrive.handle(messages, invocation).await;
-        let BatchResult { reports, in_flight, overrides_unread, list_failed, retention_assumed } = handled;
+        let BatchResult { reports, in_flight, overrides_unread, list_failed, recovery, retention_assumed } =
+            handled;
         let together = log::together();
         for report in &reports {
             telemetry::letter(report);
@@ -181,6 +182,7 @@ impl RedriveFunction {
                 in_flight,
                 overrides_unread,
                 list_failed,
+                recovery,
                 retention_assumed,
                 request_id,
                 began,

@@ -10,7 +10,8 @@ use redrive_aws::lookup::{QueueReader, SubscriptionReader};
 use redrive_aws::signature::CertificateReader;
 use redrive_core::arn::Arn;
 use redrive_core::batch::{
-    Action, ActionAnswer, OverridesRead, RequestEnd, RequestResult, RequeueMove, SendRequest, SendResult,
+    Action, ActionAnswer, DocumentRead, DocumentWrite, RequestEnd, RequestResult, RequeueMove, SendRequest,
+    SendResult, WaitingKeys,
 };
 use redrive_core::failure::{Failure, FailureClass};
 use tokio::time::Instant;
@@ -87,8 +88,31 @@ impl ActionCarrier {
             }
             Action::ReadOverrides { unless, until } => ActionAnswer::Overrides(match &self.control {
                 Some(control) => control.read_overrides(unless, run.after(until)).await,
-                None => Ok(OverridesRead::None),
+                None => Ok(DocumentRead::None),
             }),
+            Action::ReadRecoveries { unless, until } => ActionAnswer::Recoveries(match &self.control {
+                Some(control) => control.read_recoveries(unless, run.after(until)).await,
+                None => Ok(DocumentRead::None),
+            }),
+            Action::WriteRecoveries { json, replaces, until } => ActionAnswer::Written(match &self.control {
+                Some(control) => control.write_recoveries(json, replaces, run.after(until)).await,
+                None => Ok(DocumentWrite::Conflict),
+            }),
+            Action::ListWaitingKeys { after, until } => ActionAnswer::WaitingKeys(match &self.control {
+                Some(control) => control.list_waiting_keys(run.queue, after, run.after(until)).await,
+                None => Ok(WaitingKeys { keys: Vec::new(), last: None, is_cut: false }),
+            }),
+            Action::ReadWaitingLines { keys, until } => ActionAnswer::WaitingLines(match &self.control {
+                Some(control) => control.read_waiting_lines(run.queue, keys, run.after(until)).await,
+                None => Ok(Vec::new()),
+            }),
+            Action::Wake { letters, until } => {
+                let shown: Vec<_> = letters
+                    .iter()
+                    .map(|line| HideRequest { receipt_handle: &line.receipt_handle, seconds: 0 })
+                    .collect();
+                ActionAnswer::Hidden(hide(&self.sqs, run.queue, &shown, run.after(until)).await)
+            }
             Action::ListWaiting { letters, at, until } => ActionAnswer::Listed(match &self.control {
                 Some(control) => {
                     let ActionContext { queue, request_id, .. } = run;

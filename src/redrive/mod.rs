@@ -89,8 +89,32 @@ pub struct BatchResult {
     pub overrides_unread: bool,
     /// `true` if the list of waiting letters was not written.
     pub list_failed: bool,
+    /// What was seen of endpoints that are down or back.
+    pub recovery: RecoveryCounts,
     /// `true` if the queue has not told its retention for so long that the default counts.
     pub retention_assumed: bool,
+}
+
+/// The endpoints that went down or came back during a batch, and the letters that were woken for them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RecoveryCounts {
+    /// The number of endpoints that went down.
+    pub down: u64,
+    /// The number of endpoints that came back.
+    pub recovered: u64,
+    /// The number of letters.
+    pub woken: u64,
+}
+
+impl RecoveryCounts {
+    fn count(&mut self, notice: &BatchNotice) {
+        match notice {
+            BatchNotice::EndpointDown { .. } => self.down += 1,
+            BatchNotice::EndpointRecovered { .. } => self.recovered += 1,
+            BatchNotice::LettersWoken { letters, .. } => self.woken += *letters as u64,
+            _ => {}
+        }
+    }
 }
 
 impl Redrive {
@@ -149,7 +173,7 @@ impl Redrive {
         let mut batch = machine.begin(letters, deadline);
         let run = ActionContext { queue: &queue, request_id: invocation.request_id, began };
         let mut under_way = CallsUnderWay::default();
-        let mut list_failed = false;
+        let (mut list_failed, mut recovery) = (false, RecoveryCounts::default());
         loop {
             let asked = batch.poll(now());
             let asks = !asked.is_empty();
@@ -162,6 +186,7 @@ impl Redrive {
             for notice in batch.notices() {
                 telemetry::notice(&notice);
                 list_failed |= matches!(notice, BatchNotice::WaitingListFailed { .. });
+                recovery.count(&notice);
             }
             if asks {
                 continue;
@@ -178,6 +203,6 @@ impl Redrive {
         let reports = batch.into_reports(self.clock.now());
         let in_flight = machine.in_flight(&queue);
         let overrides_unread = machine.overrides_are_unread();
-        BatchResult { reports, in_flight, overrides_unread, list_failed, retention_assumed }
+        BatchResult { reports, in_flight, overrides_unread, list_failed, recovery, retention_assumed }
     }
 }

@@ -14,6 +14,8 @@ use redrive_core::failure::{Failure, FailureClass};
 use redrive_core::policy::ArchiveReason;
 use serde_json::{Value, json};
 
+use crate::redrive::RecoveryCounts;
+
 /// The numbers of one invocation.
 #[derive(Debug, Clone)]
 pub struct InvocationMetrics {
@@ -57,6 +59,8 @@ pub struct InvocationSummary<'a> {
     pub overrides_unread: bool,
     /// `true` if the list of waiting letters was not written.
     pub list_failed: bool,
+    /// What was seen of endpoints that are down or back.
+    pub recovery: RecoveryCounts,
     /// `true` if the queue has not told its retention for so long that the default counts.
     pub retention_assumed: bool,
     /// The invocation's request id.
@@ -78,6 +82,7 @@ pub fn summarise(reports: &[LetterReport], run: InvocationSummary<'_>) -> Invoca
         in_flight,
         overrides_unread,
         list_failed,
+        recovery,
         retention_assumed,
         ..
     } = run;
@@ -143,7 +148,11 @@ pub fn summarise(reports: &[LetterReport], run: InvocationSummary<'_>) -> Invoca
     ]);
     of_queue.extend(in_flight.map(|letters| Metric::count("LettersInFlight", letters)));
     of_queue.push(Metric::count("HighestRetry", highest.unwrap_or(0)));
-    // A metric that is there costs money, and this one hardly ever tells anything.
+    // A metric that is there costs money, and these hardly ever tell anything.
+    let RecoveryCounts { down, recovered, woken } = recovery;
+    let rare = [("EndpointsDown", down), ("EndpointsRecovered", recovered), ("LettersWoken", woken)];
+    let rare = rare.into_iter().filter(|(_, count)| *count > 0);
+    of_queue.extend(rare.map(|(name, count)| Metric::count(name, count)));
     of_queue.extend(retention_assumed.then(|| Metric::count("RetentionAssumed", 1)));
     of_queue.extend(notices_failed.map(|failed| Metric::count("NoticesFailed", failed)));
     let seconds = |value| Metric {

@@ -113,7 +113,50 @@ pub fn notice(notice: &BatchNotice) {
             error.message = failure.message,
             "requeue takes no letters: they stay in their queue"
         ),
+        other => recovery_notice(other),
     }
+}
+
+/// Logs a notice about endpoints that are down or back.
+fn recovery_notice(notice: &BatchNotice) {
+    match notice {
+        BatchNotice::EndpointDown { target, since, error } => {
+            let (arn, url) = names(target);
+            tracing::warn!(
+                target.arn = arn,
+                target.url = url,
+                down_since = %since,
+                error.code = error,
+                "outage: every attempt at the endpoint failed for two minutes"
+            );
+        }
+        BatchNotice::EndpointRecovered { target, down_since } => {
+            let (arn, url) = names(target);
+            tracing::info!(
+                target.arn = arn,
+                target.url = url,
+                down_since = %down_since,
+                "outage over: letters that wait for the endpoint are woken"
+            );
+        }
+        BatchNotice::LettersWoken { target, letters } => {
+            let (arn, url) = names(target);
+            tracing::info!(target.arn = arn, target.url = url, letters, "letters woken");
+        }
+        BatchNotice::RecoveriesFailed { failure } => tracing::warn!(
+            error.code = failure.code,
+            error.class = failure.class.name(),
+            error.message = failure.message,
+            "recoveries not read or written: letters of an endpoint that is back wait for their next retry"
+        ),
+        _ => {}
+    }
+}
+
+/// Returns the name of an endpoint as an ARN or as the name of a URL.
+fn names(target: &TargetName) -> (Option<&str>, Option<&str>) {
+    let name = target.as_str();
+    if name.parse::<Arn>().is_ok() { (Some(name), None) } else { (None, Some(name)) }
 }
 
 /// Logs that a notice of archived letters was not sent.

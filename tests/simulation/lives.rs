@@ -174,6 +174,17 @@ impl<'s> Life<'s> {
         self.count(|what| matches!(what, LifeEvent::Duplicated | LifeEvent::Woken))
     }
 
+    /// Returns the number of times that it was hidden for ten minutes only, to find out whether its endpoint is back.
+    pub fn scouts(&self) -> usize {
+        let is_scout = |what: &LifeEvent| matches!(what, LifeEvent::Hidden { seconds, .. } if (590..=600).contains(seconds));
+        self.count(is_scout)
+    }
+
+    /// Returns the number of times that the function or an operator made it visible.
+    pub fn woken(&self) -> usize {
+        self.count(|what| *what == LifeEvent::Woken)
+    }
+
     /// Returns the first fact after which the letter is safe: its endpoint or the archive has it.
     pub fn end(&self) -> Option<&TimedFact> {
         self.facts.iter().find(|fact| fact.what.is_delivery() || fact.what.is_taken_by(SentPlace::Archive))

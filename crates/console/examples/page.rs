@@ -18,7 +18,7 @@ use redrive_aws::clock::InstanceClock;
 use redrive_console::{
     BodyVisibility, BucketPrefix, ConsoleAccount, ConsoleClients, LocalConsole, PageHost, Query, show,
 };
-use redrive_core::waiting::waiting_key;
+use redrive_core::waiting::WaitingKey;
 use redrive_support::SimFault;
 use serde_json::json;
 
@@ -119,7 +119,7 @@ fn fill(cloud: &redrive_support::TestAccount) {
         let queue = redrive_support::DLQ.parse().unwrap();
         for object in 0..LISTS {
             let written = now() - SignedDuration::from_secs(object * 10);
-            let key = waiting_key("control", &queue, written, &format!("r{object}"));
+            let key = WaitingKey::default().key("control", &queue, written, &format!("r{object}"));
             it.s3.place(("my-bucket", &key), waiting_letters(object).as_bytes(), cx.now);
         }
     });

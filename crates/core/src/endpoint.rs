@@ -61,7 +61,7 @@ pub struct HttpUrl {
 #[serde(transparent)]
 pub struct TargetName(String);
 
-/// The number of hexadecimal digits of a URL's digest: 48 bits.
+/// The number of hexadecimal digits of a digest: 48 bits.
 const DIGEST_DIGITS: usize = 12;
 
 /// The reason why a URL cannot be posted to.
@@ -192,6 +192,19 @@ impl TargetName {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// Returns the digest of the name, for keys: 12 hexadecimal digits.
+    #[must_use]
+    pub fn digest(&self) -> String {
+        digest([self.as_str()])
+    }
+
+    /// Reports whether a text has the form of a digest.
+    #[must_use]
+    pub fn is_digest(text: &str) -> bool {
+        text.len() == DIGEST_DIGITS
+            && text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
+    }
 }
 
 /// Returns a text in which only the name of each URL is left, for what may be logged. Locations in S3 stay: they hold
@@ -229,9 +242,8 @@ fn digest<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
 /// Reports whether a text is a name that was made of a URL, or of text that is none.
 fn is_made(text: &str) -> bool {
     let Some((before, digits)) = text.rsplit_once('#') else { return false };
-    let is_digest = digits.len() == DIGEST_DIGITS
-        && digits.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
-    is_digest && (before.is_empty() || Url::parse(before).is_ok_and(|url| server(&url) == before))
+    TargetName::is_digest(digits)
+        && (before.is_empty() || Url::parse(before).is_ok_and(|url| server(&url) == before))
 }
 
 impl fmt::Display for TargetName {

@@ -107,7 +107,7 @@ pub enum LifeEvent {
         /// The answer.
         response: CallResponse,
     },
-    /// An operator showed it, perhaps in the middle of an attempt.
+    /// An operator or the function showed it, perhaps in the middle of an attempt.
     Woken,
     /// The queue will hand it out once more than it should.
     Duplicated,

@@ -58,7 +58,7 @@ async fn a_hold_counts_within_15_s_in_a_batch_that_has_begun() {
     assert!((15.5..=30.5).contains(&last), "an attempt began after {last} s");
     assert_eq!(outcomes(&ran, "delivered", ""), calls.len());
     assert_eq!(outcomes(&ran, "deferred", "overridden"), 480 - calls.len(), "{}", ran.text);
-    assert_eq!(world.cloud.calls("GetObject").len(), 3);
+    assert_eq!(super::calls(&world, "GetObject").len(), 3);
 }
 
 #[tokio::test(start_paused = true)]

@@ -39,6 +39,11 @@ fn with_get(world: &FunctionWorld, reply: SimFault) {
     });
 }
 
+/// Returns the calls of one operation that are about the overrides.
+fn calls(world: &FunctionWorld, operation: &str) -> Vec<SimCall> {
+    world.cloud.calls(operation).into_iter().filter(|call| call.target.contains("overrides.json")).collect()
+}
+
 fn forbidden() -> SimFault {
     SimFault::refuse(403, "AccessDenied", "no")
 }

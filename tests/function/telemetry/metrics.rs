@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use redrive_core::batch::{LetterReport, Outcome};
 use redrive_core::policy::ArchiveReason;
+use sns_redrive::redrive::RecoveryCounts;
 use sns_redrive::telemetry::{InvocationSummary, summarise};
 
 use super::*;
@@ -260,6 +261,7 @@ fn a_reason_to_archive_counts_for_the_one_alarm_that_it_calls() {
         in_flight: Some(0),
         overrides_unread: false,
         list_failed: false,
+        recovery: RecoveryCounts::default(),
         retention_assumed: false,
         request_id: "req-1",
         began: now,

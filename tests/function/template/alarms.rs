@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use sns_redrive::redrive::RecoveryCounts;
 use sns_redrive::telemetry::{InvocationSummary, summarise};
 
 use super::{OPERATIONS, TEMPLATE};
@@ -62,6 +63,7 @@ fn alarms_and_dashboard_watch_metrics_that_the_function_writes() {
         in_flight: Some(0),
         overrides_unread: false,
         list_failed: false,
+        recovery: RecoveryCounts::default(),
         retention_assumed: false,
         request_id: "id",
         began: now,

@@ -36,7 +36,7 @@ const OPERATOR_CALLS: [(&str, &str); 7] = [
 ];
 
 /// The statements of the function's role, and what each allows.
-const STATEMENTS: [(&str, &[&str]); 19] = [
+const STATEMENTS: [(&str, &[&str]); 20] = [
     ("WriteLogs", &["logs:CreateLogStream", "logs:PutLogEvents"]),
     (
         "DrainDeadLetterQueue",
@@ -56,7 +56,8 @@ const STATEMENTS: [(&str, &[&str]); 19] = [
     ("WriteArchive", &["s3:PutObject"]),
     ("ReadOverrides", &["s3:GetObject"]),
     ("KnowThatThereAreNoOverrides", &["s3:ListBucket"]),
-    ("WriteWaitingList", &["s3:PutObject"]),
+    ("KeepWaitingList", &["s3:PutObject", "s3:GetObject"]),
+    ("KeepRecoveries", &["s3:PutObject", "s3:GetObject"]),
     ("RedeliverToQueues", &["sqs:SendMessage", "sqs:GetQueueAttributes"]),
     ("RedeliverToDrills", &["sqs:SendMessage"]),
     ("RepublishToTopics", &["sns:Publish"]),

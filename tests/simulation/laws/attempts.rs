@@ -38,6 +38,8 @@ pub fn excused(life: &Life<'_>) -> usize {
         + brought_along(life)
         + others
         + on_override(life, OverrideAction::Retry).len()
+        + life.scouts()
+        + life.woken()
 }
 
 /// P2: no first retry comes before its planned moment. The laws of the pure machine judge the moments of all
@@ -136,8 +138,10 @@ fn is_permanent(subscriber: &SeededSubscriber, outage: &SeededOutage) -> bool {
 /// P2: an undisturbed letter gets as many attempts as the schedule has retries, each at its time.
 pub fn undisturbed_letters_get_each_retry_once(life: &Life<'_>) -> LawResult {
     let world = life.world;
-    let disturbed =
-        !life.is_calm() || life.count(|what| *what == LifeEvent::Duplicated) > 0 || world.is_operated();
+    let disturbed = !life.is_calm()
+        || life.count(|what| *what == LifeEvent::Duplicated) > 0
+        || world.is_operated()
+        || life.scouts() + life.woken() > 0;
     // A letter that comes too early by a slow clock is received once more.
     let skewed = world.skew() > 0 && hops(life) > 0;
     if disturbed || skewed || !life.is_first_of_group() || world.rate.is_some() || world.requeue.is_some() {

@@ -1,6 +1,7 @@
-//! The objects under `CONTROL`: the document of overrides, which the function reads, and the list of waiting
-//! letters, which the function writes and operators read.
+//! The objects under `CONTROL`: the document of overrides, which the function reads; the list of waiting letters, which the
+//! function writes and operators read; and the document of recoveries, by which the function wakes letters of that list.
 
+mod recoveries;
 mod waiting;
 
 use aws_sdk_s3::operation::get_object::GetObjectError;
@@ -8,10 +9,10 @@ use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use aws_smithy_runtime_api::client::result::SdkError;
 use jiff::Timestamp;
 use redrive_core::arn::Arn;
-use redrive_core::batch::OverridesRead;
+use redrive_core::batch::DocumentRead;
 use redrive_core::failure::{Failure, FailureClass};
 use redrive_core::policy::MAX_OVERRIDES_BYTES;
-use redrive_core::waiting::{WaitingLetter, overrides_key, waiting_key};
+use redrive_core::waiting::{WaitingKey, WaitingLetter, overrides_key};
 use tokio::time::Instant;
 
 use crate::clients::{failure_of_call, in_time, is_absent, put_lines};
@@ -58,31 +59,35 @@ impl ControlObjects {
         &self,
         unless: Option<String>,
         until: Instant,
-    ) -> Result<OverridesRead, Failure> {
-        in_time(until, self.get_overrides(unless)).await
+    ) -> Result<DocumentRead, Failure> {
+        in_time(until, self.get_document(overrides_key(&self.prefix), MAX_OVERRIDES_BYTES, unless)).await
     }
 
-    async fn get_overrides(&self, unless: Option<String>) -> Result<OverridesRead, Failure> {
-        let key = overrides_key(&self.prefix);
+    async fn get_document(
+        &self,
+        key: String,
+        most: usize,
+        unless: Option<String>,
+    ) -> Result<DocumentRead, Failure> {
         let call = self.s3.get_object().bucket(&self.bucket).key(&key).set_if_none_match(unless);
         let answer = match call.send().await {
             Ok(answer) => answer,
-            Err(error) if is_not_modified(&error) => return Ok(OverridesRead::NotModified),
+            Err(error) if is_not_modified(&error) => return Ok(DocumentRead::NotModified),
             Err(error) => {
                 let is_absent = is_absent(&self.s3, &self.bucket, &key, &error).await;
-                return if is_absent { Ok(OverridesRead::None) } else { Err(unread(&error)) };
+                return if is_absent { Ok(DocumentRead::None) } else { Err(unread(&error)) };
             }
         };
         let length = answer.content_length.and_then(|length| usize::try_from(length).ok());
-        if length.is_some_and(|length| length > MAX_OVERRIDES_BYTES) {
-            let failure = Failure::ours(FailureClass::ActionRequired, "OverridesTooLong");
-            let message = format!("the overrides must be at most {MAX_OVERRIDES_BYTES} bytes long");
+        if length.is_some_and(|length| length > most) {
+            let failure = Failure::ours(FailureClass::ActionRequired, "DocumentTooLong");
+            let message = format!("{key} must be at most {most} bytes long");
             return Err(Failure { message: Some(message), ..failure });
         }
         let tag = answer.e_tag;
         let body = answer.body.collect().await;
         let body = body.map_err(|_| Failure::ours(FailureClass::Transient, "Unreachable"))?;
-        Ok(OverridesRead::Document { json: body.to_vec(), tag })
+        Ok(DocumentRead::Document { json: body.to_vec(), tag })
     }
 
     /// Writes the list of the letters that an invocation has hidden for a long time.
@@ -97,7 +102,7 @@ impl ControlObjects {
     ) -> Result<(), Failure> {
         let lines: Result<String, _> =
             letters.iter().map(|letter| serde_json::to_string(letter).map(|line| line + "\n")).collect();
-        let key = waiting_key(&self.prefix, list.queue, list.now, list.request_id);
+        let key = WaitingKey::of(letters).key(&self.prefix, list.queue, list.now, list.request_id);
         in_time(list.until, put_lines(&self.s3, &self.bucket, &key, lines)).await
     }
 }

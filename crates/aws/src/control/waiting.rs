@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use aws_sdk_s3::error::ProvideErrorMetadata;
+use aws_sdk_s3::primitives::ByteStream;
 use futures_util::stream::{self, StreamExt};
 use jiff::{SignedDuration, Timestamp};
 use redrive_core::failure::Failure;
@@ -46,6 +47,8 @@ pub struct WaitingLine<T> {
     written: Timestamp,
     /// The time at which the letter's next retry is due.
     pub due: Timestamp,
+    /// The time at which it becomes visible by itself. From then on its receipt handle is an old one.
+    pub shows: Timestamp,
     /// The time at which the letter first arrived.
     pub since: Timestamp,
     /// The value that the caller keeps of the line.
@@ -172,7 +175,7 @@ impl<T> WaitingList<T> {
 
     fn take(&mut self, key: &str, bytes: &[u8], keep: impl Fn(Timestamp, WaitingLetter) -> T) {
         let written = written_at(key).unwrap_or(Timestamp::MIN);
-        for line in bytes.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()) {
+        for line in lines(bytes) {
             let Ok(letter) = serde_json::from_slice::<WaitingLetter>(line) else {
                 self.bad_lines += 1;
                 continue;
@@ -181,8 +184,13 @@ impl<T> WaitingList<T> {
             if self.letters.get(&id).is_some_and(|known| known.written > written) {
                 continue;
             }
-            let line =
-                WaitingLine { written, due: letter.due, since: letter.since, kept: keep(written, letter) };
+            let line = WaitingLine {
+                written,
+                due: letter.due,
+                shows: letter.shows(),
+                since: letter.since,
+                kept: keep(written, letter),
+            };
             self.letters.insert(id, line);
         }
     }
@@ -262,17 +270,27 @@ fn listed(object: &aws_sdk_s3::types::Object) -> Option<(String, u64)> {
     Some((key.to_owned(), object.size().and_then(|size| size.try_into().ok()).unwrap_or_default()))
 }
 
+/// Returns the bytes of an object of the list, unless they cannot be read or are too many.
+pub(super) async fn body(mut body: ByteStream) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    while let Some(piece) = body.next().await {
+        bytes.extend_from_slice(&piece.ok()?);
+        if bytes.len() > MAX_OBJECT_BYTES {
+            return None;
+        }
+    }
+    Some(bytes)
+}
+
+/// Returns the lines of an object of the list.
+pub(super) fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    bytes.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty())
+}
+
 async fn get(control: &ControlObjects, key: String) -> ListObject {
     match control.s3.get_object().bucket(&control.bucket).key(&key).send().await {
         Ok(answer) => {
-            let (mut body, mut bytes) = (answer.body, Vec::new());
-            while let Some(piece) = body.next().await {
-                let Ok(piece) = piece else { return ListObject::Unreadable };
-                bytes.extend_from_slice(&piece);
-                if bytes.len() > MAX_OBJECT_BYTES {
-                    return ListObject::Unreadable;
-                }
-            }
+            let Some(bytes) = body(answer.body).await else { return ListObject::Unreadable };
             ListObject::Read(key, bytes)
         }
         // The bucket's lifecycle rule has deleted the object.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use redrive_archive::{ArchiveSweep, ArchiveWalk, LetterIdentity, Selection, SweepEnd, WalkItem};
 use redrive_aws::control::{ControlObjects, WaitingList};
-use redrive_core::batch::OverridesRead;
+use redrive_core::batch::DocumentRead;
 use redrive_core::failure::Failure;
 use redrive_core::policy::Overrides;
 use redrive_core::waiting::WaitingLetter;
@@ -297,10 +297,10 @@ pub(crate) async fn read_overrides(
     let Some(control) = control(account, clients) else { return Ok(Overrides::default()) };
     let what = "the overrides";
     match control.read_overrides(None, until).await.map_err(|failure| unread(what, &failure))? {
-        OverridesRead::Document { json, .. } => {
+        DocumentRead::Document { json, .. } => {
             Overrides::parse(&json).map_err(|bad| format!("{what}: {bad}"))
         }
-        OverridesRead::None | OverridesRead::NotModified => Ok(Overrides::default()),
+        DocumentRead::None | DocumentRead::NotModified => Ok(Overrides::default()),
     }
 }
 

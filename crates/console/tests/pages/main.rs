@@ -146,7 +146,8 @@ fn line(id: &str, but: &Value) -> Value {
 /// Puts an object into the list of waiting letters.
 fn list(cloud: &TestAccount, minutes_ago: i64, lines: &[Value]) {
     let written = at(NOW - minutes_ago * MINUTE);
-    let key = redrive_core::waiting::waiting_key(CONTROL, &DLQ.parse().unwrap(), written, "req-1");
+    let key =
+        redrive_core::waiting::WaitingKey::default().key(CONTROL, &DLQ.parse().unwrap(), written, "req-1");
     let text: String = lines.iter().flat_map(|line| [line.to_string(), "\n".to_owned()]).collect();
     cloud.put(&format!("{BUCKET}/{key}"), &text);
 }

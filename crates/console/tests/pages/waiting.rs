@@ -115,7 +115,7 @@ async fn the_newest_letters_of_a_list_that_takes_long_to_list_are_shown() {
                 // In a burst, all objects were written at one moment, half an hour ago.
                 let ago = if number < burst { 30 * MINUTE } else { (24_000 - number) * apart.max(10) };
                 let written = at(NOW - ago);
-                let key = redrive_core::waiting::waiting_key(
+                let key = redrive_core::waiting::WaitingKey::default().key(
                     super::CONTROL,
                     &queue,
                     written,

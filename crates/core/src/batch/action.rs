@@ -12,7 +12,7 @@ pub use super::send_request::{Delivery, RequestEnd, RequestResult, SendRequest};
 pub use super::send_result::SendResult;
 use super::subscription::Subscription;
 use crate::arn::Arn;
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, TargetName};
 use crate::failure::{Failure, FailureClass};
 use crate::letter::{Letter, MAX_ATTRIBUTES, Mark};
 use crate::policy::{ArchiveReason, NOT_JSON, Retry};
@@ -113,6 +113,45 @@ pub enum Action {
         /// The time after which no call goes on.
         until: Duration,
     },
+    /// Reads the document of recoveries. Answered by [`ActionAnswer::Recoveries`].
+    ReadRecoveries {
+        /// The tag of the document that is known already.
+        unless: Option<String>,
+        /// The time after which no call goes on.
+        until: Duration,
+    },
+    /// Writes the document of recoveries, unless another instance has written it meanwhile. Answered by
+    /// [`ActionAnswer::Written`].
+    WriteRecoveries {
+        /// Its bytes.
+        json: Vec<u8>,
+        /// The tag of the document that it replaces, or `None` if there is none.
+        replaces: Option<String>,
+        /// The time after which no call goes on.
+        until: Duration,
+    },
+    /// Lists the oldest keys of the list of waiting letters of the batch's queue. Answered by
+    /// [`ActionAnswer::WaitingKeys`].
+    ListWaitingKeys {
+        /// The key after which the listing begins, without the queue's prefix.
+        after: Option<String>,
+        /// The time after which no call goes on.
+        until: Duration,
+    },
+    /// Reads objects of that list. Answered by [`ActionAnswer::WaitingLines`].
+    ReadWaitingLines {
+        /// Their keys, without the queue's prefix.
+        keys: Vec<String>,
+        /// The time after which no call goes on.
+        until: Duration,
+    },
+    /// Makes letters of the batch's queue visible that are hidden. Answered by [`ActionAnswer::Hidden`].
+    Wake {
+        /// Their lines in the list of waiting letters.
+        letters: Vec<WaitingLetter>,
+        /// The time after which no call goes on.
+        until: Duration,
+    },
     /// Writes the list of letters that are hidden for long. Answered by [`ActionAnswer::Listed`].
     ListWaiting {
         /// The lines.
@@ -171,14 +210,22 @@ pub enum ActionAnswer {
     /// The result of hiding each letter.
     Hidden(Vec<Result<(), Failure>>),
     /// The document of overrides, or the reason why it cannot be read.
-    Overrides(Result<OverridesRead, Failure>),
+    Overrides(Result<DocumentRead, Failure>),
+    /// The document of recoveries, or the reason why it cannot be read.
+    Recoveries(Result<DocumentRead, Failure>),
+    /// The result of writing it.
+    Written(Result<DocumentWrite, Failure>),
+    /// Keys of the list, or the reason why they cannot be read.
+    WaitingKeys(Result<WaitingKeys, Failure>),
+    /// The lines of objects of the list, or the reason why they cannot be read. An object that is gone has none.
+    WaitingLines(Result<Vec<WaitingLetter>, Failure>),
     /// The result of writing the list.
     Listed(Result<(), Failure>),
 }
 
-/// The result of reading the document of overrides.
+/// The result of reading a control document.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum OverridesRead {
+pub enum DocumentRead {
     /// The document.
     Document {
         /// Its bytes.
@@ -188,8 +235,31 @@ pub enum OverridesRead {
     },
     /// The document has not changed since it was read before.
     NotModified,
-    /// There is no document, and so there are no overrides.
+    /// There is no document.
     None,
+}
+
+/// The result of writing a control document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DocumentWrite {
+    /// It is written.
+    Written {
+        /// Its tag.
+        tag: Option<String>,
+    },
+    /// It is not written, because another instance has written it meanwhile.
+    Conflict,
+}
+
+/// The oldest keys of a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WaitingKeys {
+    /// The keys, without the queue's prefix, in the order of time.
+    pub keys: Vec<String>,
+    /// The last key of the page, which may be none of the list. A later listing goes on behind it.
+    pub last: Option<String>,
+    /// True if there are more.
+    pub is_cut: bool,
 }
 
 /// A letter that is to go to the requeue.
@@ -348,6 +418,34 @@ pub enum BatchNotice {
         last_read: Option<Timestamp>,
         /// True if letters are hidden until the overrides are read.
         hides: bool,
+    },
+    /// Every attempt at an endpoint has failed for some time.
+    EndpointDown {
+        /// The endpoint.
+        target: TargetName,
+        /// The time of the first failure.
+        since: Timestamp,
+        /// The code of the last one.
+        error: String,
+    },
+    /// An endpoint that was down has accepted a letter. Those that wait for it are woken.
+    EndpointRecovered {
+        /// The endpoint.
+        target: TargetName,
+        /// The time since which it was down.
+        down_since: Timestamp,
+    },
+    /// Letters were woken that waited for an endpoint.
+    LettersWoken {
+        /// The endpoint.
+        target: TargetName,
+        /// The number of letters.
+        letters: usize,
+    },
+    /// The document of recoveries, or the list, could not be read or written. Letters wait for their schedules.
+    RecoveriesFailed {
+        /// The reason.
+        failure: Failure,
     },
     /// The list of waiting letters was not written.
     WaitingListFailed {

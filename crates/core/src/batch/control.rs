@@ -10,8 +10,9 @@ use super::pending_letter::{Disposition, PendingLetter};
 use super::state::{ActionChain, ActionId, Batch, BatchStage, DueRetries};
 use super::time::{CONTROL_TIME, half_of};
 use crate::endpoint::Endpoint;
+use crate::failure::FailureClass;
 use crate::policy::{DeferReason, Retry, plus};
-use crate::waiting::{LISTED_ABOVE, WaitingLetter, WaitingRetry};
+use crate::waiting::{ENDPOINT_DOWN, LISTED_ABOVE, WaitingLetter, WaitingRetry};
 
 /// The part of the control time that is kept for the list when the overrides are read beside deliveries.
 const LIST_TIME: Duration = Duration::from_millis(500);
@@ -160,12 +161,17 @@ impl Batch<'_> {
         }
     }
 
-    /// Lists the letters that are hidden for long, once, beside archiving and hiding.
+    /// Lists the letters that are hidden for long, once, beside archiving and hiding. A busy instance lists those of several
+    /// batches together.
     pub(super) fn list_waiting(&mut self, now: InvocationNow) -> Option<(ActionId, Action)> {
         if std::mem::replace(&mut self.listed, true) || !self.config.waiting_list {
             return None;
         }
-        let letters: Vec<_> = self.cases.iter().filter_map(|case| waiting(case, now.at)).collect();
+        let queue = self.queue()?;
+        let mut letters: Vec<_> = self.cases.iter().filter_map(|case| waiting(case, now.at)).collect();
+        letters.extend(self.memory.recovery.take_left(queue.resource(), now.at));
+        let is_back = self.is_any_back();
+        let letters = self.memory.unlisted.take(queue.resource(), letters, is_back, now.age);
         if letters.is_empty() {
             return None;
         }
@@ -197,7 +203,7 @@ fn waiting(case: &PendingLetter<'_>, now: Timestamp) -> Option<WaitingLetter> {
         subscription_arn: letter.subscription().map(ToString::to_string),
         target: case.target.as_ref().map(Endpoint::name),
         rule: case.rule.name.clone(),
-        error: case.failure.as_ref().map(|failure| failure.code.clone()),
+        error: error(case, deferral.why),
         held_by: held_by(case, deferral.why),
         retry: WaitingRetry {
             number: deferral.retry,
@@ -205,7 +211,24 @@ fn waiting(case: &PendingLetter<'_>, now: Timestamp) -> Option<WaitingLetter> {
         },
         since: letter.first_arrival(),
         due: deferral.due.max(plus(now, hide)),
+        hidden: Some(now),
+        visible: Some(plus(now, hide)).filter(|visible| *visible < deferral.due),
+        recovers: recovers(case, deferral.why),
     })
+}
+
+/// Returns the failure that a letter waits after.
+fn error(case: &PendingLetter<'_>, why: DeferReason) -> Option<String> {
+    let failure = case.failure.as_ref().map(|failure| failure.code.clone());
+    failure.or_else(|| (why == DeferReason::EndpointDown).then(|| ENDPOINT_DOWN.to_owned()))
+}
+
+/// Reports whether a letter waits for its endpoint alone: it is woken when that is back. One that has come so often before
+/// its time fails by itself.
+fn recovers(case: &PendingLetter<'_>, why: DeferReason) -> bool {
+    let is_its_own = case.failure.as_ref().is_some_and(|failure| failure.class == FailureClass::Permanent);
+    let waits = matches!(why, DeferReason::Failed | DeferReason::EndpointDown);
+    case.target.is_some() && waits && !is_its_own && !case.comes_in_vain()
 }
 
 /// Returns what holds a letter.

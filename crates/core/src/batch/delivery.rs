@@ -194,6 +194,9 @@ impl Batch<'_> {
         match resolve(case.verdict.as_ref()?, &case.letter, requeue, known) {
             RouteResolution::Send(destination) => {
                 case.target = Some(destination.endpoint.clone());
+                if let Some(through) = &destination.subscription {
+                    self.memory.recovery.leads_to(&through.subscription, &destination.endpoint);
+                }
                 return Some(destination);
             }
             RouteResolution::Archive(reason, detail) => case.archive(reason, Some(detail)),

@@ -32,6 +32,7 @@ impl Batch<'_> {
             self.release_taken_back(now.moment());
             expiry::archive_what_ends(&mut self.cases, now.at);
         }
+        self.begin_recovery(now);
         // Letters that the archive does not accept are hidden afterwards, so the archive does not get all of
         // the time.
         let until = half_of(now.elapsed, self.time.finish);

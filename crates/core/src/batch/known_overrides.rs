@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use super::action::{OverridesRead, no_answer};
+use super::action::{DocumentRead, no_answer};
 use super::moment::Moment;
 use crate::failure::{Failure, FailureClass};
 use crate::letter::Letter;
@@ -38,7 +38,7 @@ pub(super) struct KnownOverrides {
     /// True if deliveries begin by an old reading, because no time is left to wait for a new one.
     pub(super) waits_no_more: bool,
     /// True if the last reading failed.
-    failed: bool,
+    pub(super) failed: bool,
     /// True if the last reading failed for a reason that somebody must mend, or the one before failed too.
     pub(super) is_unread: bool,
 }
@@ -79,20 +79,20 @@ impl KnownOverrides {
     /// Takes over a reading that was asked for at that age.
     pub(super) fn take(
         &mut self,
-        reading: Result<OverridesRead, Failure>,
+        reading: Result<DocumentRead, Failure>,
         asked: Duration,
         now: Moment,
     ) -> Result<(), Failure> {
         self.asked = Some(asked);
         let taken = match reading {
-            Ok(OverridesRead::Document { json, tag }) => Overrides::parse(&json)
+            Ok(DocumentRead::Document { json, tag }) => Overrides::parse(&json)
                 .map(|overrides| (self.overrides, self.tag) = (overrides, tag))
                 .map_err(|bad| broken(&bad)),
-            Ok(OverridesRead::None) => {
+            Ok(DocumentRead::None) => {
                 (self.overrides, self.tag) = <_>::default();
                 Ok(())
             }
-            Ok(OverridesRead::NotModified) => self.read.map(|_| ()).ok_or_else(no_answer),
+            Ok(DocumentRead::NotModified) => self.read.map(|_| ()).ok_or_else(no_answer),
             Err(failure) => Err(failure),
         };
         let is_lasting = |failure: &Failure| self.failed || failure.class == FailureClass::ActionRequired;

@@ -4,6 +4,8 @@ use super::config::BatchConfig;
 use super::health::Health;
 use super::knowledge::InstanceKnowledge;
 use super::known_overrides::KnownOverrides;
+use super::recovery::RecoveryMemory;
+use super::unlisted_letters::UnlistedLetters;
 
 /// Everything that one instance of the function remembers from batch to batch.
 #[derive(Debug)]
@@ -11,6 +13,8 @@ pub struct InstanceMemory {
     pub(super) knowledge: InstanceKnowledge,
     pub(super) health: Health,
     pub(super) overrides: KnownOverrides,
+    pub(super) recovery: RecoveryMemory,
+    pub(super) unlisted: UnlistedLetters,
 }
 
 impl InstanceMemory {
@@ -21,6 +25,8 @@ impl InstanceMemory {
             knowledge: InstanceKnowledge::new(config),
             health: Health::default(),
             overrides: KnownOverrides::default(),
+            recovery: RecoveryMemory::default(),
+            unlisted: UnlistedLetters::default(),
         }
     }
 }

@@ -49,7 +49,8 @@
 //! | `expiry`, `archiving`, `unarchived` | letters near their end, and those that are archived |
 //! | `queue_check` | the check of a queue's settings |
 //! | `known_overrides` | the overrides that an instance knows |
-//! | `control` | overrides in a batch, and the list of waiting letters |
+//! | `control`, `unlisted_letters` | overrides in a batch, and the list of waiting letters |
+//! | `recovery` | endpoints that are down or back, and the letters that are woken for them |
 //! | `outcome` | reports, and Lambda's answer |
 
 mod action;
@@ -79,6 +80,7 @@ mod pending_letter;
 mod purpose;
 mod questions;
 mod queue_check;
+mod recovery;
 mod requests;
 mod resolve;
 mod round;
@@ -91,13 +93,14 @@ mod subscription;
 mod throttle;
 mod time;
 mod unarchived;
+mod unlisted_letters;
 mod unmarked;
 mod unmarked_letters;
 
 pub use action::{
-    Action, ActionAnswer, ArchiveContext, BatchNotice, CannotPack, Delivery, InvocationNow, OverridesRead,
-    QueueAttributes, RequestEnd, RequestResult, RequeueMove, RequiredFreshness, SendRequest, SendResult,
-    SignatureResult, SubscriptionLookup,
+    Action, ActionAnswer, ArchiveContext, BatchNotice, CannotPack, Delivery, DocumentRead, DocumentWrite,
+    InvocationNow, QueueAttributes, RequestEnd, RequestResult, RequeueMove, RequiredFreshness, SendRequest,
+    SendResult, SignatureResult, SubscriptionLookup, WaitingKeys,
 };
 pub use config::{BatchConfig, OperatingMode};
 pub use foresight::{LetterForecast, foresee};

@@ -113,6 +113,7 @@ impl Batch<'_> {
             self.notices.extend(knowledge.assume(&case.letter.sqs.queue));
         }
         self.apply_overrides(now.moment());
+        self.apply_recoveries(now.at);
         BatchStage::HideForInvocation
     }
 

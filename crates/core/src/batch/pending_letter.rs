@@ -13,7 +13,7 @@ use super::time::later;
 use super::unarchived::UnarchivedLetter;
 use crate::arn::Arn;
 use crate::endpoint::Endpoint;
-use crate::failure::Failure;
+use crate::failure::{FUNCTION_ERROR, Failure};
 use crate::letter::{Letter, Origin};
 use crate::policy::{
     ArchiveReason, Decision, DeferReason, Deferral, DeliverySpec, LetterFacts, OverrideAction,
@@ -168,6 +168,12 @@ impl<'p> PendingLetter<'p> {
     pub(super) fn end(&self) -> Option<Timestamp> {
         let Retention::Known(retention) = self.facts.retention else { return None };
         Some(plus(self.letter.kept_since(), retention))
+    }
+
+    /// Reports whether a function fails with it however often it comes: it says nothing of others, and is left to its schedule.
+    pub(super) fn comes_in_vain(&self) -> bool {
+        let is_of_function = self.failure.as_ref().is_some_and(|failure| failure.code == FUNCTION_ERROR);
+        is_of_function && self.verdict.as_ref().is_some_and(Verdict::comes_often)
     }
 
     /// Reports whether its rule or an override holds it, or one that is not read yet may.

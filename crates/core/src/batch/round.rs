@@ -133,6 +133,7 @@ impl Batch<'_> {
         let Some(queue) = self.queue().filter(|_| !deferred(&self.cases, &self.round).is_empty()) else {
             return (BatchStage::EndRound, None);
         };
+        self.send_scouts(now);
         let until = half_of(now.elapsed, self.time.finish);
         let config = self.config;
         let wants_reading = self.memory.knowledge.estimate(config, &queue).wants_reading(now.age);

@@ -19,6 +19,7 @@ impl Batch<'_> {
                 asked.extend(self.next_stage(now));
             }
         }
+        asked.extend(self.recover(now));
         self.awaited += asked.len();
         asked.extend(self.reread_overrides(now));
         asked
@@ -42,6 +43,7 @@ impl Batch<'_> {
             ActionChain::Stages => self.stage_answered(answer, now),
             ActionChain::Archive => self.archive_answered(answer),
             ActionChain::List => self.waiting_listed(answer),
+            ActionChain::Recovery => self.recovery_answered(answer, now),
             ActionChain::Hide => {
                 let hidden = self.hiding.take().unwrap_or_default();
                 let answers = results(answer, hidden.len());
@@ -84,8 +86,12 @@ impl Batch<'_> {
                 BatchStage::Verify => self.verify(now),
                 BatchStage::LookUp(due) => self.look_up(due, now),
                 BatchStage::Send(due, known) => match self.read_overrides(now) {
-                    None => (self.send(due, known, now), None),
+                    None => (BatchStage::SendByRecoveries(due, known), None),
                     action => (BatchStage::AwaitOverridesToSend(due, known), action),
+                },
+                BatchStage::SendByRecoveries(due, known) => match self.read_recoveries_for(&due, now) {
+                    None => (self.send(due, known, now), None),
+                    action => (BatchStage::AwaitRecoveriesToSend(due, known), action),
                 },
                 BatchStage::Sending(round) => match self.send_next(round, now) {
                     (BatchStage::Sending(round), request) => {
@@ -162,6 +168,10 @@ impl Batch<'_> {
             BatchStage::AwaitOverridesToSend(due, known) => {
                 self.overrides_read(answer, now);
                 BatchStage::Send(self.still_due(due, now.moment()), known)
+            }
+            BatchStage::AwaitRecoveriesToSend(due, known) => {
+                self.recoveries_read_for(answer, now);
+                BatchStage::SendByRecoveries(due, known)
             }
             BatchStage::AwaitTargets(unmarking) => Self::targets_known(unmarking, answer),
             BatchStage::AwaitReading(until) => {

@@ -9,11 +9,13 @@ use super::action::{ActionAnswer, BatchNotice, InvocationNow, QueueAttributes, S
 use super::archiving::ArchivingState;
 use super::config::{BatchConfig, OperatingMode};
 use super::group_order::GroupOrder;
+use super::health::FULL_BATCH;
 use super::memory::InstanceMemory;
 use super::outcome::LetterReport;
 use super::outgoing::RoundSending;
 use super::parking::DeferredLetters;
 use super::pending_letter::PendingLetter;
+use super::recovery::RecoveryTask;
 use super::time::{CONTROL_TIME, InvocationBudget};
 use super::unmarked_letters::UnmarkedLetters;
 use crate::arn::Arn;
@@ -67,6 +69,8 @@ pub struct Batch<'m> {
     pub(super) awaited: usize,
     /// True if the waiting letters were listed already.
     pub(super) listed: bool,
+    /// The work on endpoints that are down or back.
+    pub(super) recovery: Option<RecoveryTask>,
 }
 
 /// The id that ties an answer to its action.
@@ -84,6 +88,8 @@ pub(super) enum ActionChain {
     Hide,
     /// Listing waiting letters, at the same time.
     List,
+    /// Recoveries, at the same time.
+    Recovery,
     /// Reading the overrides, beside deliveries.
     Overrides,
     /// The request of a round with this number.
@@ -132,6 +138,8 @@ pub(super) enum BatchStage {
     AwaitSubscriptions(DueRetries),
     Send(DueRetries, HashMap<Arn, SubscriptionLookup>),
     AwaitOverridesToSend(DueRetries, HashMap<Arn, SubscriptionLookup>),
+    SendByRecoveries(DueRetries, HashMap<Arn, SubscriptionLookup>),
+    AwaitRecoveriesToSend(DueRetries, HashMap<Arn, SubscriptionLookup>),
     Sending(Box<RoundSending>),
     AskTargets(UnmarkedLetters),
     AwaitTargets(UnmarkedLetters),
@@ -205,7 +213,13 @@ impl<'m> Batch<'m> {
             retention_assumed: false,
             awaited: 0,
             listed: false,
+            recovery: None,
         }
+    }
+
+    /// Reports whether the batch is full, so that the function may have more to do than it can.
+    pub(super) fn is_full(&self) -> bool {
+        self.cases.len() >= FULL_BATCH
     }
 
     pub(super) fn is_active(&self) -> bool {

@@ -18,7 +18,7 @@ pub const VISIBILITY_CEILING: u64 = 41_400;
 
 /// The time before a point at which it counts as reached: SQS's clock and ours may differ by a second, and
 /// its timestamps are rounded.
-const SQS_CLOCK_TOLERANCE: SignedDuration = SignedDuration::from_secs(1);
+const SQS_CLOCK_TOLERANCE: u64 = 1;
 
 /// The facts about a letter at one receive.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,6 +65,8 @@ pub enum RetryStep {
         /// The time of the next retry, if that lies ahead and the letter was received more often than this
         /// retry takes. The retry was probably made then, and this attempt has no number of its own.
         next: Option<Timestamp>,
+        /// The number of receives beyond those that this retry takes.
+        extra: u32,
     },
 }
 
@@ -126,7 +128,8 @@ pub fn step(receive: &ReceiveFacts, retries: u32, wait: impl Fn(u32) -> u64) -> 
         }
         next = (!reached(next_point)).then_some(next_point);
     }
-    RetryStep::Attempt { retry: spent + n, point, next }
+    let extra = u64::from(receive.count).saturating_sub(expected).try_into().unwrap_or(u32::MAX);
+    RetryStep::Attempt { retry: spent + n, point, next, extra }
 }
 
 /// Reports whether a point counts as reached.
@@ -153,6 +156,8 @@ pub fn plus(point: Timestamp, seconds: u64) -> Timestamp {
     point.saturating_add(seconds).unwrap_or(Timestamp::MAX)
 }
 
-fn minus(point: Timestamp, duration: SignedDuration) -> Timestamp {
-    point.saturating_sub(duration).unwrap_or(Timestamp::MIN)
+/// Returns the point in time some seconds earlier.
+pub(super) fn minus(point: Timestamp, seconds: u64) -> Timestamp {
+    let seconds = SignedDuration::from_secs(i64::try_from(seconds).unwrap_or(i64::MAX));
+    point.saturating_sub(seconds).unwrap_or(Timestamp::MIN)
 }

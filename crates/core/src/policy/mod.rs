@@ -39,4 +39,4 @@ pub use route::{Route, SubscriptionVoucher};
 pub use rule::{FifoHandling, RecordDelimiter, Rule, RuleAction, SubscriptionSpec, TargetSpec};
 pub use rules::Policy;
 pub use schedule::{Backoff, Jitter, MAX_DELAY_SECONDS, MAX_RETRIES, RetryPhase, Schedule};
-pub use verdict::{LetterFacts, MAX_PASSES, NOT_JSON, Verdict};
+pub use verdict::{LetterFacts, MAX_PASSES, NOT_JSON, SCOUT_SECONDS, Verdict};

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::decide::{ReceiveFacts, RetryStep, VISIBILITY_CEILING, plus, seconds_until, step};
+use super::decide::{ReceiveFacts, RetryStep, VISIBILITY_CEILING, minus, plus, seconds_until, step};
 use super::decision::{ArchiveReason, Decision, DeferReason, Retry};
 use super::delivery::{DeliveryPolicy, DeliverySpec};
 use super::letter_clock::LetterClock;
@@ -19,6 +19,9 @@ use crate::letter::Letter;
 /// The shortest time, in seconds, after which a letter comes back whose attempt was left out or cut short. Most
 /// targets are tried again within it.
 const MIN_LEFT_OUT_WAIT: u64 = 40;
+
+/// The time for which a letter is hidden that finds out whether its endpoint is back, in seconds.
+pub const SCOUT_SECONDS: u64 = 600;
 
 /// The longest such time, in seconds, of a letter that an override sends, since an operator waits for it.
 const LONGEST_OVERRIDDEN: u64 = 60;
@@ -58,6 +61,8 @@ pub struct LetterFacts {
     pub discovered: Option<Arn>,
     /// The overrides about it.
     pub overridden: OverrideAnswer,
+    /// The time when its endpoint took letters again, after an outage that is just over.
+    pub recovered: Option<Timestamp>,
 }
 
 impl Default for LetterFacts {
@@ -71,6 +76,7 @@ impl Default for LetterFacts {
             delivery_unread: false,
             discovered: None,
             overridden: OverrideAnswer::Nothing,
+            recovered: None,
         }
     }
 }
@@ -86,6 +92,8 @@ pub struct Verdict<'p> {
     pub route: Route,
     /// The delivery policy, which has the schedule of retries.
     pub delivery: DeliveryPolicy,
+    /// The number of its receives beyond those that its schedule takes.
+    early: u32,
     /// True if its receives may count for retries that were not made, so that its last one ends nothing.
     is_unsure: bool,
     clock: LetterClock,
@@ -97,6 +105,12 @@ impl Verdict<'_> {
     pub fn is_kept_back(&self, overridden: &OverrideAnswer) -> bool {
         let by_overrides = |why| why == DeferReason::Overridden || *overridden == OverrideAnswer::Unread;
         matches!(&self.decision, Decision::Defer(deferral) if by_overrides(deferral.why))
+    }
+
+    /// Reports whether the letter has come as often before its time as it has retries.
+    #[must_use]
+    pub fn comes_often(&self) -> bool {
+        self.early >= self.delivery.schedule.retries
     }
 
     /// Returns what is to be done once the retry of this verdict has failed.
@@ -247,6 +261,9 @@ impl Rule {
             RuleAction::Redrive => redrive(),
         };
         let decision = match &facts.overridden {
+            OverrideAnswer::Nothing if self.goes_early(letter, facts, stands, schedule, &clock) => {
+                bring_forward(by_rule(), schedule, letter, stands, now)
+            }
             OverrideAnswer::Nothing => by_rule(),
             OverrideAnswer::Unread => clock.until_overrides_are_read(by_rule(), planned, next, now),
             OverrideAnswer::By(override_) => match override_.action {
@@ -256,7 +273,8 @@ impl Rule {
             },
         };
         let is_unsure = facts.source_unread && letter.sqs.receive_count > 1;
-        Verdict { rule: self, decision, route, delivery, is_unsure, clock }
+        let early = if let RetryStep::Attempt { extra, .. } = stands { extra } else { 0 };
+        Verdict { rule: self, decision, route, delivery, early, is_unsure, clock }
     }
 
     /// Reports whether a letter's subscription is to be discovered, under this rule and these overrides.
@@ -267,6 +285,26 @@ impl Rule {
             Some(OverrideAction::Retry) => self.leaves_subscription_open(letter),
             Some(OverrideAction::Hold | OverrideAction::GiveUp) => false,
         }
+    }
+
+    /// Reports whether a letter in the requeue does not wait for its planned moment, since its endpoint is back from an
+    /// outage in which it failed. One that came back after such an attempt waits.
+    fn goes_early(
+        &self,
+        letter: &Letter,
+        facts: &LetterFacts,
+        stands: RetryStep,
+        schedule: &Schedule,
+        clock: &LetterClock,
+    ) -> bool {
+        let (Some(recovered), RetryStep::Early { until }) = (facts.recovered, stands) else { return false };
+        let is_marked_early = letter.mark.as_ref().is_some_and(|mark| mark.early);
+        if self.action != RuleAction::Redrive || planned_by_mark(letter).is_none() || is_marked_early {
+            return false;
+        }
+        let wait = schedule.wait(letter.spent().saturating_add(1), &clock.jitter).unwrap_or(0);
+        let last = minus(until, wait).max(letter.first_arrival());
+        last <= recovered
     }
 
     /// Reports whether the schedule of its letters is that of a policy that could not be read.

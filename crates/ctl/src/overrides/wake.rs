@@ -346,7 +346,8 @@ fn asked<'l>(
 }
 
 fn is_due_soon(line: &WaitingLine<WakeCandidate>, clock: &InstanceClock) -> bool {
-    line.due <= clock.now().saturating_add(SignedDuration::from_secs(SOON_SECONDS)).unwrap_or(Timestamp::MAX)
+    line.shows
+        <= clock.now().saturating_add(SignedDuration::from_secs(SOON_SECONDS)).unwrap_or(Timestamp::MAX)
 }
 
 /// Reports whether SQS refused a request for now, so that it has shown nothing.

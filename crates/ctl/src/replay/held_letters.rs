@@ -208,6 +208,9 @@ fn line_of(record: &ArchiveRecord) -> WaitingLetter {
 fn line_with(field: &str, value: Arn) -> WaitingLetter {
     let text = |name: &str| (field == name).then(|| value.to_string());
     WaitingLetter {
+        hidden: None,
+        visible: None,
+        recovers: false,
         letter_id: String::new(),
         message_id: String::new(),
         receipt_handle: String::new(),

@@ -246,6 +246,8 @@ async fn the_role_is_asked_about_every_permission_that_the_template_gives_it() {
         ("FillAndDrainRequeue", REQUEUE),
         ("FindSubscription", "*"),
         ("InvokeFunctions", NOTIFIER),
+        ("KeepRecoveries", "arn:aws:s3:::my-bucket/dead-letters-control/recoveries.json"),
+        ("KeepWaitingList", "arn:aws:s3:::my-bucket/dead-letters-control/waiting/letters"),
         ("KnowThatThereAreNoOverrides", "arn:aws:s3:::my-bucket"),
         ("ReadOverrides", "arn:aws:s3:::my-bucket/dead-letters-control/overrides.json"),
         ("ReadSubscriptions", "*"),
@@ -254,7 +256,6 @@ async fn the_role_is_asked_about_every_permission_that_the_template_gives_it() {
         ("TellOfArchivedLetters", NOTICES),
         ("WriteArchive", "arn:aws:s3:::my-bucket/dead-letters/queue="),
         ("WriteStreams", STREAM),
-        ("WriteWaitingList", "arn:aws:s3:::my-bucket/dead-letters-control/waiting/letters"),
     ];
     let statements = statements();
     assert_eq!(

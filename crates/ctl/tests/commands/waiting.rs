@@ -27,8 +27,12 @@ pub(crate) fn lines(letters: &[Value]) -> String {
 pub(crate) fn list(cloud: &TestAccount, written: &str, lines: &str) {
     let first: Value = serde_json::from_str(lines.lines().next().unwrap()).unwrap();
     let queue = first["queueArn"].as_str().unwrap().parse().unwrap();
-    let key =
-        redrive_core::waiting::waiting_key("dead-letters-control", &queue, written.parse().unwrap(), "req-1");
+    let key = redrive_core::waiting::WaitingKey::default().key(
+        "dead-letters-control",
+        &queue,
+        written.parse().unwrap(),
+        "req-1",
+    );
     cloud.put(&format!("my-bucket/{key}"), lines);
     for line in lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
         let post = RecordBuilder::raw(line["messageId"].as_str().unwrap_or_default(), "x");

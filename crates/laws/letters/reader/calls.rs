@@ -157,7 +157,14 @@ impl<S: WorldScene> LetterReader<S> {
             let handle = entry.handle.as_deref().unwrap_or_default();
             let runs = self.runs.get(&ended.call.caller).into_iter().flatten().rev();
             let mut handed = runs.flat_map(|run| self.batches[*run].iter().map(move |handed| (*run, handed)));
-            let Some((run, handed)) = handed.find(|(_, handed)| &*handed.handle == handle) else {
+            let seconds = entry.visibility.unwrap_or(-1);
+            let found =
+                handed.find(|(run, handed)| &*handed.handle == handle && (*run == ended.run || seconds > 0));
+            if found.is_none() && seconds == 0 {
+                self.woken(handle);
+                continue;
+            }
+            let Some((run, handed)) = found else {
                 let what = format!("hides {handle}, which invocation {} has not", ended.run);
                 self.ledger.stranger(what);
                 continue;
@@ -169,8 +176,16 @@ impl<S: WorldScene> LetterReader<S> {
             // A standard queue accepts a receipt handle that is no longer valid.
             let stale = |record: &SimRecord| matches!(&record.event, SimEvent::Stale { handle: it, .. } if it == handle);
             let response = ended.response_of(index, done || ended.effects.iter().any(stale));
-            let seconds = entry.visibility.unwrap_or(-1);
             self.ledger.fact(who, message, Some(run), LifeEvent::Hidden { seconds, done, response });
+        }
+    }
+
+    /// Records that the function makes a letter visible that some batch had before.
+    fn woken(&mut self, handle: &str) {
+        let mut all = self.batches.iter().flatten();
+        match all.find(|handed| &*handed.handle == handle).map(|handed| (handed.who, handed.message)) {
+            Some((who, message)) => self.ledger.fact(who, message, None, LifeEvent::Woken),
+            None => self.ledger.stranger(format!("wakes {handle}, which no invocation had")),
         }
     }
 }

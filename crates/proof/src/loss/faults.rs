@@ -43,6 +43,8 @@ pub enum FaultSite {
     Overrides,
     /// `PutObject` of the list of waiting letters.
     Waiting,
+    /// `GetObject` and `PutObject` of the recoveries, and what reads the list.
+    Recoveries,
     /// `Publish` of the notice of archived letters.
     Notice,
     /// The invocation itself: event and answer.
@@ -96,7 +98,7 @@ impl TargetOutages {
 
 impl FaultSite {
     /// Every site.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::QueueAttributes,
         Self::RequeueAttributes,
         Self::Subscription,
@@ -113,6 +115,7 @@ impl FaultSite {
         Self::Store,
         Self::Overrides,
         Self::Waiting,
+        Self::Recoveries,
         Self::Notice,
         Self::Answer,
         Self::Delete,
@@ -138,6 +141,7 @@ impl FaultSite {
             Self::Store => "PutObject",
             Self::Overrides => "GetObject, overrides",
             Self::Waiting => "PutObject, waiting letters",
+            Self::Recoveries => "GetObject, recoveries",
             Self::Notice => "Publish, notice",
             Self::Answer => "event and answer",
             Self::Delete => "DeleteMessageBatch, by Lambda",
@@ -158,6 +162,7 @@ impl FaultSite {
                 | Self::Subscription
                 | Self::Subscriptions
                 | Self::Overrides
+                | Self::Recoveries
         );
         let single = reads
             || matches!(
@@ -274,7 +279,7 @@ fn permanent(site: FaultSite) -> (&'static str, &'static str) {
         FaultSite::Publish | FaultSite::Subscription | FaultSite::Subscriptions | FaultSite::Notice => {
             ("InvalidParameter", "Invalid parameter")
         }
-        FaultSite::Store | FaultSite::Overrides | FaultSite::Waiting => {
+        FaultSite::Store | FaultSite::Overrides | FaultSite::Waiting | FaultSite::Recoveries => {
             ("InvalidArgument", "Invalid Argument")
         }
         FaultSite::Invoke | FaultSite::InvokeAndWait => {

@@ -91,6 +91,7 @@ pub fn scenarios() -> Vec<MatrixScenario> {
                         | FaultSite::Answer
                         | FaultSite::Overrides
                         | FaultSite::Waiting
+                        | FaultSite::Recoveries
                         | FaultSite::Notice
                 );
                 if own_timeout && matches!(fault, FaultKind::Silent | FaultKind::Mute) {
@@ -312,7 +313,8 @@ impl MatrixScenario {
             {
                 2
             }
-            _ if self.site == FaultSite::Overrides => 1,
+            // After a failed read the recoveries are left alone for a minute.
+            _ if matches!(self.site, FaultSite::Overrides | FaultSite::Recoveries) => 1,
             // The SDK tries three times.
             FaultKind::Throttle | FaultKind::Unavailable | FaultKind::BreakBefore | FaultKind::BreakAfter => {
                 4
@@ -391,7 +393,9 @@ impl MatrixScenario {
             FaultSite::Post => vec![(ProofLetterKind::Web, 20)],
             FaultSite::Stream => vec![(ProofLetterKind::Stream, 24)],
             FaultSite::Hide => vec![(ProofLetterKind::Queue, 24)],
-            FaultSite::Overrides => vec![(ProofLetterKind::Queue, 16), (ProofLetterKind::Topic, 8)],
+            FaultSite::Overrides | FaultSite::Recoveries => {
+                vec![(ProofLetterKind::Queue, 16), (ProofLetterKind::Topic, 8)]
+            }
             FaultSite::Waiting => vec![(ProofLetterKind::Queue, 16)],
             FaultSite::Notice => {
                 vec![(ProofLetterKind::Garbage, 8), (ProofLetterKind::Buried, 8), (ProofLetterKind::Queue, 8)]

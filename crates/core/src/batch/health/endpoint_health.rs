@@ -220,6 +220,18 @@ impl EndpointHealth {
         }
     }
 
+    /// Takes note that it has accepted a letter of another instance then. It is no longer left alone, unless it has failed
+    /// since.
+    pub(super) fn is_back(&mut self, at: Duration) {
+        if let HealthState::Down { since, .. } = self.state
+            && since <= at
+        {
+            self.state = HealthState::Trying(2);
+            (self.asked, self.asks) = (None, 0);
+            self.trials.ended_well();
+        }
+    }
+
     /// Takes note that a request has failed that began then. `can_spend` is true if something is left of the
     /// allowance after it.
     pub(super) fn failed(

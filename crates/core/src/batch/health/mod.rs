@@ -48,4 +48,5 @@ pub(super) use endpoint_health::{RequestAdmission, RequestCandidate};
 pub use health_change::HealthChange;
 pub(super) use hung_questions::LookupQuestion;
 pub(super) use questions::{QuestionEnd, QuestionTurn};
+pub(super) use table::FULL_BATCH;
 pub use table::Health;

@@ -10,7 +10,7 @@ use super::hung_questions::HungQuestions;
 use super::slow;
 use crate::batch::action::SendResult;
 use crate::batch::function_calls::CallTimes;
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, TargetName};
 use crate::failure::{FUNCTION_ERROR, Failure, FailureClass};
 
 /// The largest number of endpoints that are remembered. The endpoints that were used longest ago are
@@ -22,7 +22,7 @@ pub(super) const MAX_KEPT: usize = 1_000;
 const FAILURE_SHARE: (u32, Duration) = (20, Duration::from_secs(30));
 
 /// The number of letters from which on a batch counts as full: the function may have more to do than it can.
-const FULL_BATCH: usize = 10;
+pub(in crate::batch) const FULL_BATCH: usize = 10;
 
 /// The time after which an endpoint that accepted a message at once no longer counts as one that slow endpoints could
 /// keep waiting.
@@ -157,6 +157,19 @@ impl Health {
     #[must_use]
     pub fn is_up(&self, to: &Endpoint) -> bool {
         self.endpoints.get(to).is_none_or(EndpointHealth::is_up)
+    }
+
+    /// Reports the same of an endpoint of this name.
+    pub(in crate::batch) fn is_up_by_name(&self, name: &TargetName) -> bool {
+        let mut named = self.endpoints.iter().filter(|(to, _)| to.name() == *name);
+        named.all(|(_, known)| known.is_up())
+    }
+
+    /// Takes note that an endpoint of this name has accepted a letter of another instance at that age of this one.
+    pub(in crate::batch) fn is_back(&mut self, name: &TargetName, at: Duration) {
+        for (_, known) in self.endpoints.iter_mut().filter(|(to, _)| to.name() == *name) {
+            known.is_back(at);
+        }
     }
 
     /// Returns the changes since the last call.

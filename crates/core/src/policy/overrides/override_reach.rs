@@ -106,6 +106,9 @@ mod tests {
 
     fn letter() -> WaitingLetter {
         WaitingLetter {
+            hidden: None,
+            visible: None,
+            recovers: false,
             letter_id: "l".to_owned(),
             message_id: "m".to_owned(),
             receipt_handle: "h".to_owned(),

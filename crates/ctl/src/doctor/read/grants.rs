@@ -124,14 +124,14 @@ async fn places(clients: &AwsClients, partition: &str, setup: &DeploymentFacts) 
             ..NeededPermissions::default()
         });
         if settings.waiting_list {
-            let key = format!("{}/waiting/letters", control.prefix);
-            needs.push(object(
-                &control.bucket,
-                key,
-                &["s3:PutObject"],
-                "to list waiting letters",
-                own_policy,
-            ));
+            for (key, what) in [
+                ("waiting/letters", "to list and wake waiting letters"),
+                ("recoveries.json", "to wake letters"),
+            ] {
+                let key = format!("{}/{key}", control.prefix);
+                let actions = &["s3:PutObject", "s3:GetObject"];
+                needs.push(object(&control.bucket, key, actions, what, own_policy.clone()));
+            }
         }
     }
     needs

@@ -70,6 +70,9 @@ impl FaultyNetwork {
             "PutRecordBatch" => FaultSite::Stream,
             "ChangeMessageVisibilityBatch" => FaultSite::Hide,
             "PutObject" if call.target.contains("-control/waiting/") => FaultSite::Waiting,
+            "PutObject" | "GetObject" | "ListObjectsV2" if is_about_recoveries(&call.target) => {
+                FaultSite::Recoveries
+            }
             "PutObject" => FaultSite::Store,
             // A listing follows if access is denied.
             "GetObject" | "ListObjectsV2" if call.target.ends_with("-control/overrides.json") => {
@@ -224,4 +227,9 @@ pub(super) fn furnish(aws: &SimAws, config: &WorldConfig, network: &Arc<FaultyNe
         }
     });
     web
+}
+
+/// Reports whether an object is the document of recoveries, or one of the list that is read by it.
+fn is_about_recoveries(target: &str) -> bool {
+    target.ends_with("-control/recoveries.json") || target.contains("-control/waiting/")
 }

@@ -8,7 +8,7 @@ fn two_of_a_group(
     machine: &mut BatchMachine,
     second: RecordBuilder,
     seconds: i64,
-    (first, later): (&OverridesRead, &OverridesRead),
+    (first, later): (&DocumentRead, &DocumentRead),
 ) -> (Vec<Outcome>, u32) {
     let posts = [in_fifo_group(RecordBuilder::envelope("a")), second.queue(FIFO_DLQ).group("g")];
     let mut batch = machine.begin(letters_of(&event(&posts)), DEADLINE);
@@ -40,7 +40,7 @@ fn an_override_that_is_given_between_two_letters_of_a_fifo_group_counts_for_the_
     for (seconds, expected) in [(15, "Deferred"), (14, "Delivered")] {
         let mut machine = machine(&policies()[0], None, None);
         let second = in_fifo_group(RecordBuilder::envelope("b"));
-        let overrides = (&OverridesRead::None, &one_override("hold"));
+        let overrides = (&DocumentRead::None, &one_override("hold"));
         let (outcomes, _) = two_of_a_group(&mut machine, second, seconds, overrides);
         assert_eq!(outcomes[0], Outcome::Delivered);
         assert!(format!("{:?}", outcomes[1]).starts_with(expected), "{:?}", outcomes[1]);
@@ -54,7 +54,7 @@ fn a_letter_that_an_override_kept_from_its_search_is_not_given_up_once_the_overr
     let hold = json!({ "id": "o", "do": "hold", "match": { "origin": ["raw"] },
         "at": "2026-11-01T12:00:00Z", "by": "ada", "why": "w" });
     let json = json!({ "version": 1, "overrides": [hold] }).to_string().into_bytes();
-    let overrides = (&OverridesRead::Document { json, tag: None }, &OverridesRead::None);
+    let overrides = (&DocumentRead::Document { json, tag: None }, &DocumentRead::None);
     let (outcomes, read) = two_of_a_group(&mut machine, RecordBuilder::raw("b", "hello"), 20, overrides);
     assert_eq!(read, 2);
     assert_eq!(outcomes, [Outcome::Delivered, Outcome::Failed(NotDone::OutOfTime)]);
@@ -65,7 +65,7 @@ fn a_letter_that_an_override_kept_from_its_search_is_not_given_up_once_the_overr
 fn with_overrides_that_change(
     machine: &mut BatchMachine,
     posts: &[RecordBuilder],
-    (first, later): (&OverridesRead, &OverridesRead),
+    (first, later): (&DocumentRead, &DocumentRead),
 ) -> Vec<LetterReport> {
     let mut batch = machine.begin(letters_of(&event(posts)), DEADLINE);
     let (mut now, mut read) = (now_after(0), 0);
@@ -94,12 +94,12 @@ fn with_overrides_that_change(
 }
 
 /// Returns a document with one override about letters that arrived a minute ago or earlier.
-fn override_about_old_ones(action: &str) -> OverridesRead {
+fn override_about_old_ones(action: &str) -> DocumentRead {
     let override_ = json!({ "id": "o", "do": action, "match": { "queueArn": [{ "exists": true }] },
         "arrivedBefore": "2026-11-01T11:59:00Z", "at": "2026-11-01T11:00:00Z",
         "until": "2026-11-01T14:00:00Z", "by": "ada", "why": "w" });
     let json = json!({ "version": 1, "overrides": [override_] }).to_string().into_bytes();
-    OverridesRead::Document { json, tag: None }
+    DocumentRead::Document { json, tag: None }
 }
 
 pub(super) fn old(id: &str) -> RecordBuilder {
@@ -109,7 +109,7 @@ pub(super) fn old(id: &str) -> RecordBuilder {
 #[test]
 fn overrides_that_are_read_beside_deliveries_count_for_the_letters_behind_them() {
     let [none, hold, archive] =
-        [OverridesRead::None, override_about_old_ones("hold"), override_about_old_ones("give-up")];
+        [DocumentRead::None, override_about_old_ones("hold"), override_about_old_ones("give-up")];
     for (first, later, expected) in
         [(&none, &hold, "Deferred"), (&none, &archive, "Archived(GivenUp)"), (&hold, &none, "Delivered")]
     {
@@ -125,7 +125,7 @@ fn overrides_that_are_read_beside_deliveries_count_for_the_letters_behind_them()
 fn a_letter_that_was_held_is_let_go_where_its_hold_is_taken_back_in_the_same_invocation() {
     let early = old("early").mark(&mark(6, "early", NOW - 120_000)).sent(NOW - 60_000);
     for (later, [of_due, of_early]) in [
-        (OverridesRead::None, ["Failed(OutOfTime)", "why: Early"]),
+        (DocumentRead::None, ["Failed(OutOfTime)", "why: Early"]),
         (override_about_old_ones("give-up"), ["Archived(GivenUp)", "Archived(GivenUp)"]),
         (override_about_old_ones("retry"), ["Failed(OutOfTime)", "Failed(OutOfTime)"]),
         (override_about_old_ones("hold"), ["why: Overridden", "why: Overridden"]),

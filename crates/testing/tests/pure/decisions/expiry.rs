@@ -22,6 +22,7 @@ const FOUR_DAYS: LetterFacts = LetterFacts {
     delivery_unread: false,
     discovered: None,
     overridden: OverrideAnswer::Nothing,
+    recovered: None,
 };
 const EXPIRY_MARGIN_START: i64 = NOW + 4 * 86_400_000 - 3_600_000;
 

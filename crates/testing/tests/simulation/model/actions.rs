@@ -94,16 +94,54 @@ impl Simulation<'_> {
                 let read = operator.read(self.now, unless.as_deref());
                 ActionAnswer::Overrides(if fails { Err(transient("SlowDown")) } else { Ok(read) })
             }
-            Action::ListWaiting { letters, .. } => {
-                for line in &letters {
-                    let receipt = &run.receipts[line.receipt_handle.parse::<usize>().unwrap()];
-                    self.list.add(message(run.requeue, receipt), receipt, line);
-                }
-                self.journal.counts.lists += 1;
-                ActionAnswer::Listed(Ok(()))
-            }
+            control => return (self.act_on_control(run, control), 0),
         };
         (answer, 0)
+    }
+
+    /// Reads and writes control objects, and wakes letters of the list.
+    fn act_on_control(&mut self, run: &ModelInvocation<'_>, action: Action) -> ActionAnswer {
+        let requeue = run.requeue;
+        let queue = self.queue(requeue).arn.clone();
+        let fails = self.chance.happens(self.world.trouble.control_fails);
+        let failure = || transient("SlowDown");
+        match action {
+            Action::ListWaiting { .. } if fails => ActionAnswer::Listed(Err(failure())),
+            Action::ListWaiting { letters, at, .. } => {
+                self.journal.counts.lists += 1;
+                self.control.list(requeue, &queue, at, letters);
+                ActionAnswer::Listed(Ok(()))
+            }
+            Action::ReadRecoveries { unless, .. } => {
+                self.journal.counts.control_reads += 1;
+                let read = self.control.read(unless.as_deref());
+                ActionAnswer::Recoveries(if fails { Err(failure()) } else { Ok(read) })
+            }
+            Action::WriteRecoveries { .. } if fails => ActionAnswer::Written(Err(failure())),
+            Action::WriteRecoveries { json, replaces, .. } => {
+                self.journal.counts.control_writes += 1;
+                ActionAnswer::Written(Ok(self.control.write(json, replaces.as_deref())))
+            }
+            Action::ListWaitingKeys { after, .. } => {
+                self.journal.counts.control_writes += 1;
+                let keys = self.control.keys(requeue, after);
+                ActionAnswer::WaitingKeys(if fails { Err(failure()) } else { Ok(keys) })
+            }
+            Action::ReadWaitingLines { keys, .. } => {
+                self.journal.counts.control_reads += keys.len() as u64;
+                let lines = self.control.lines(requeue, &keys);
+                ActionAnswer::WaitingLines(if fails { Err(failure()) } else { Ok(lines) })
+            }
+            Action::Wake { letters, .. } => {
+                self.journal.counts.woken += letters.len() as u64;
+                for line in &letters {
+                    let (_, receipt) = self.control.receipt(&line.receipt_handle).clone();
+                    self.wake(requeue, &receipt, FactKind::Woken);
+                }
+                ActionAnswer::Hidden(letters.iter().map(|_| Ok(())).collect())
+            }
+            other => unreachable!("{other:?}"),
+        }
     }
 
     fn attributes(

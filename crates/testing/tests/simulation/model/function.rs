@@ -40,6 +40,8 @@ pub struct ModelInvocation<'m> {
     pub age: Duration,
     pub batch: Batch<'m>,
     pub receipts: Vec<ModelReceipt>,
+    /// The receipt handle of its first letter. Those of the others follow.
+    pub first_handle: usize,
     pub death: Option<InvocationDeath>,
     pub actions: u32,
     /// The number of its first actions, which read the attributes of its queues.
@@ -69,13 +71,8 @@ impl ModelInvocation<'_> {
         self.began + micros.div_euclid(1_000) + ModelMillis::from(micros % 1_000 > 0)
     }
 
-    /// Returns the number of a letter in its batch, which is its receipt handle.
-    pub fn index(letter: &Letter) -> usize {
-        letter.sqs.receipt_handle.parse().unwrap()
-    }
-
     pub fn receipt(&self, letter: &Letter) -> &ModelReceipt {
-        &self.receipts[Self::index(letter)]
+        &self.receipts[letter.sqs.receipt_handle.parse::<usize>().unwrap() - self.first_handle]
     }
 }
 
@@ -90,7 +87,7 @@ pub fn config(world: &ModelWorld, requeue: Option<Arn>) -> BatchConfig {
         ceiling: world.ceiling,
         instances: world.mapping.instances,
         overrides: !world.operator.is_idle(),
-        waiting_list: !world.operator.is_idle(),
+        waiting_list: world.lists(),
     }
 }
 

@@ -12,7 +12,11 @@ use super::{ModelMillis, at, duration};
 impl<'w> Simulation<'w> {
     pub(super) fn begin(&mut self, received: ReceivedBatch) {
         let ReceivedBatch { requeue, instance, began, death, receipts } = received;
-        let letters = receipts.iter().enumerate().map(|(index, receipt)| receipt.letter(index)).collect();
+        // In an outage of millions of letters, to remember every receipt takes gigabytes.
+        let is_listed = self.config.waiting_list;
+        let first_handle = if is_listed { self.control.receive(requeue, &receipts) } else { 0 };
+        let letters =
+            receipts.iter().zip(first_handle..).map(|(receipt, handle)| receipt.letter(handle)).collect();
         let deadline = Duration::from_millis(u64::try_from(timeout(self.world)).unwrap());
         let memory = self.memories[instance].take().unwrap();
         let batch = Batch::new(self.config, memory, letters, deadline);
@@ -24,6 +28,7 @@ impl<'w> Simulation<'w> {
             age,
             batch,
             receipts,
+            first_handle,
             death,
             actions: 0,
             opening: 0,
@@ -74,7 +79,7 @@ impl<'w> Simulation<'w> {
                 return;
             }
             for (id, action) in asked {
-                let control = matches!(action, Action::ReadOverrides { .. } | Action::ListWaiting { .. });
+                let control = is_control(&action);
                 run.actions += u32::from(!control);
                 let again =
                     matches!(action, Action::LookUpQueues { suffices: RequiredFreshness::Answer, .. });
@@ -176,4 +181,18 @@ impl<'w> Simulation<'w> {
         }
         self.leave(requeue, instance, began);
     }
+}
+
+/// Reports whether an action is about control objects. No law depends on where it stands among the others.
+fn is_control(action: &Action) -> bool {
+    matches!(
+        action,
+        Action::ReadOverrides { .. }
+            | Action::ListWaiting { .. }
+            | Action::ReadRecoveries { .. }
+            | Action::WriteRecoveries { .. }
+            | Action::ListWaitingKeys { .. }
+            | Action::ReadWaitingLines { .. }
+            | Action::Wake { .. }
+    )
 }

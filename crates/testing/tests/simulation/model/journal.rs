@@ -31,7 +31,7 @@ pub enum FactKind {
     /// A retry was made from `at` until `end`. `planned` is the time of the next retry, if an override made this
     /// attempt.
     Attempt { number: u32, planned: Option<ModelMillis>, receives: u32, end: ModelMillis, delivered: bool },
-    /// An operator has made it visible.
+    /// An operator or the function has made it visible.
     Woken,
     /// It became visible before its time.
     CameBack,
@@ -87,8 +87,14 @@ pub struct CallCounts {
     pub moved: u64,
     pub deleted: u64,
     pub readings: u64,
-    /// The number of lists of waiting letters that were written.
+    /// The number of objects of the list of waiting letters.
     pub lists: u64,
+    /// The number of other control objects that were written, and of listings, which cost as much.
+    pub control_writes: u64,
+    /// The number of control objects that were read.
+    pub control_reads: u64,
+    /// The number of letters that the function woke.
+    pub woken: u64,
     pub invocations: u64,
     pub delivered: u64,
     pub archived: u64,
@@ -103,6 +109,7 @@ pub struct StoryJournal {
     pub facts: Vec<StoryFact>,
     pub counts: CallCounts,
     pub counts_only: bool,
+    pub first_delivery: Option<ModelMillis>,
     pub last_delivery: ModelMillis,
     /// The number of the invocation that acts; 0 if none does.
     pub run: u64,
@@ -117,6 +124,7 @@ impl StoryJournal {
                 counts.attempts += 1;
                 counts.delivered += u64::from(delivered);
                 if delivered {
+                    self.first_delivery.get_or_insert(end);
                     self.last_delivery = self.last_delivery.max(end);
                 }
             }

@@ -184,8 +184,10 @@ pub fn attempts_are_honest(world: &ModelWorld, story: &ModelStory) -> LawJudgeme
                 let too_soon = attempt.number <= life.plan().spent
                     || attempt.number >= world.schedule.retries
                     || attempt.begin < life.earliest(attempt.number);
-                let is_overridden = life.is_overridden(OverrideAction::Retry);
-                if planned <= attempt.begin - SECOND || (too_soon && !is_overridden) {
+                // What waits in the requeue goes as soon as its endpoint is back.
+                let may_be_back = world.lists() && attempt.message.requeue;
+                let is_asked_for = life.is_overridden(OverrideAction::Retry) || may_be_back;
+                if planned <= attempt.begin - SECOND || (too_soon && !is_asked_for) {
                     return life.fault("an attempt ahead of a retry that no override asked for");
                 }
                 continue;

@@ -15,6 +15,7 @@
 //! | [`simulation`] | the life of a world: its events one by one |
 //! | [`invocation`] | the life of an invocation |
 //! | [`operator`] | overrides and waking |
+//! | [`control`] | the list of waiting letters, and the document of recoveries |
 //! | [`journal`] | the events, letter by letter |
 //! | [`life`] | one letter's life, as the laws see it |
 //! | [`laws`], [`overrides`] | the laws of every journal, and those of journals with overrides |
@@ -22,10 +23,12 @@
 //! | [`endpoints`] | worlds with several subscribers, and their laws |
 //! | [`crowd`] | many subscribers of which some do not work, and what that costs the others |
 //! | [`outage`] | outages of many letters, where one letter stands for thousands |
+//! | [`recovery`] | how soon letters arrive once their endpoint is back |
 //! | [`figures`] | the page of figures |
 #![allow(unreachable_pub, reason = "a test program has no other crate")]
 
 pub mod actions;
+pub mod control;
 pub mod crowd;
 pub mod endpoints;
 pub mod figures;
@@ -38,6 +41,7 @@ pub mod operator;
 pub mod outage;
 pub mod overrides;
 pub mod queue;
+pub mod recovery;
 pub mod simulation;
 pub mod state;
 pub mod world;

@@ -1,15 +1,10 @@
 //! An operator: overrides, given and taken back, and the waking of waiting letters.
 
-use std::collections::HashMap;
-
-use redrive_core::batch::OverridesRead;
+use redrive_core::batch::DocumentRead;
 use redrive_core::policy::OverrideAction;
-use redrive_core::waiting::WaitingLetter;
 use serde_json::{Value, json};
 
-use super::journal::ModelMessage;
-use super::queue::ModelReceipt;
-use super::{MINUTE, ModelMillis, at, since_begin};
+use super::{ModelMillis, at};
 
 /// The actions of an operator.
 #[derive(Debug, Clone, Default)]
@@ -39,16 +34,16 @@ impl ModelOperator {
     }
 
     /// Returns the result of reading the document.
-    pub fn read(&self, now: ModelMillis, unless: Option<&str>) -> OverridesRead {
+    pub fn read(&self, now: ModelMillis, unless: Option<&str>) -> DocumentRead {
         let given = |(_, given): &(usize, &TimedOverride)| (given.from..given.to).contains(&now);
         let given: Vec<_> = self.overrides.iter().enumerate().filter(given).collect();
         let tag = format!("{:?}", given.iter().map(|(index, _)| index).collect::<Vec<_>>());
         if unless == Some(tag.as_str()) {
-            return OverridesRead::NotModified;
+            return DocumentRead::NotModified;
         }
         let overrides: Vec<_> = given.iter().map(|(index, given)| given.to_json(*index)).collect();
         let json = json!({ "version": 1, "overrides": overrides }).to_string().into_bytes();
-        OverridesRead::Document { json, tag: Some(tag) }
+        DocumentRead::Document { json, tag: Some(tag) }
     }
 }
 
@@ -67,23 +62,5 @@ impl TimedOverride {
         };
         json!({ "id": format!("override-{index}"), "do": self.action.name(), "match": pattern,
             "at": at(self.from).to_string(), "until": at(self.to).to_string(), "by": "ada", "why": "it is time" })
-    }
-}
-
-/// The list of waiting letters: by message the newest receipt, and the time when the letter is due.
-#[derive(Debug, Default)]
-pub struct ListedReceipts(HashMap<ModelMessage, (ModelReceipt, ModelMillis)>);
-
-impl ListedReceipts {
-    pub fn add(&mut self, message: ModelMessage, receipt: &ModelReceipt, line: &WaitingLetter) {
-        self.0.insert(message, (receipt.clone(), since_begin(line.due)));
-    }
-
-    /// Returns the messages to wake, without those that are due soon anyway.
-    pub fn to_wake(&self, now: ModelMillis) -> Vec<(ModelMessage, ModelReceipt)> {
-        let later = self.0.iter().filter(|(_, (_, due))| *due > now + MINUTE);
-        let mut all: Vec<_> = later.map(|(message, (receipt, _))| (*message, receipt.clone())).collect();
-        all.sort_unstable_by_key(|(message, _)| *message);
-        all
     }
 }

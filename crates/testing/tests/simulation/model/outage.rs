@@ -108,6 +108,7 @@ impl ModelOutage {
             },
             trouble: TroubleRates::default(),
             operator: ModelOperator::default(),
+            listed: false,
             until: None,
         };
         let story = world.count();

@@ -41,10 +41,10 @@ impl ModelReceipt {
         Self { handle, who, group: message.group, first_received, letter }
     }
 
-    /// Returns the letter as the function gets it, with its place in the batch as the receipt handle.
-    pub fn letter(&self, index: usize) -> Letter {
+    /// Returns the letter as the function gets it.
+    pub fn letter(&self, handle: usize) -> Letter {
         let mut letter = Letter::clone(&self.letter);
-        letter.sqs.receipt_handle = index.to_string();
+        letter.sqs.receipt_handle = handle.to_string();
         letter.sqs.receive_count = self.handle.receive;
         letter.sqs.first_received = at(self.first_received);
         letter

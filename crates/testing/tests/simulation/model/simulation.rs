@@ -10,9 +10,9 @@ use redrive_core::letter::{Letter, MARK_ATTRIBUTE, MessageAttribute, SqsMessage}
 use redrive_sim_queue::SimMessage as Sending;
 use redrive_testing::made_for;
 
+use super::control::ModelControl;
 use super::function::{InvocationDeath, KeptQueues, LAST_ACTION, SOURCE_RECEIVES, config, subscription_id};
 use super::journal::{FactKind, IdleReason, ModelMessage, StoryJournal};
-use super::operator::ListedReceipts;
 use super::queue::{ModelLetter, ModelQueue, ModelReceipt};
 use super::state::{ModelEvent, ReceivedBatch, Simulation, message};
 use super::world::{ArrivalPlan, DLQ, ModelWorld, REQUEUE};
@@ -93,7 +93,7 @@ impl<'w> Simulation<'w> {
             running: [0; 2],
             free: (0..processes).collect(),
             busy: 0,
-            list: ListedReceipts::default(),
+            control: ModelControl::default(),
             journal: StoryJournal { counts_only, ..StoryJournal::default() },
             peak_busy: 0,
             peak_waiting: 0,
@@ -221,14 +221,14 @@ impl<'w> Simulation<'w> {
     /// Shows all waiting letters, as an operator does.
     fn wake_all(&mut self) {
         let by_list = self.world.operator.by_list;
-        let messages = if by_list { self.list.to_wake(self.now) } else { self.hidden() };
+        let messages = if by_list { self.control.to_wake(self.now) } else { self.hidden() };
         for (message, receipt) in messages {
             self.wake(message.requeue, &receipt, FactKind::Woken);
         }
     }
 
     /// Shows a message, if its receipt is still valid.
-    fn wake(&mut self, requeue: bool, receipt: &ModelReceipt, what: FactKind) {
+    pub(super) fn wake(&mut self, requeue: bool, receipt: &ModelReceipt, what: FactKind) {
         let now = self.now;
         if self.queue(requeue).messages.change(now, receipt.handle, 0) == Ok(true) {
             self.journal.note(receipt.who, message(requeue, receipt), now, what);

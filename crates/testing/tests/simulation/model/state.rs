@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use redrive_core::batch::{BatchConfig, InstanceAge, InstanceMemory};
 
+use super::control::ModelControl;
 use super::function::{ComingAnswer, InvocationDeath, KeptQueues, ModelInvocation};
 use super::journal::{FactKind, ModelMessage, StoryJournal};
-use super::operator::ListedReceipts;
 use super::queue::{ModelQueue, ModelReceipt};
 use super::world::ModelWorld;
 use super::{ModelMillis, SeededRandom};
@@ -66,7 +66,7 @@ pub struct Simulation<'w> {
     pub(super) running: [u32; 2],
     pub(super) free: Vec<usize>,
     pub(super) busy: usize,
-    pub(super) list: ListedReceipts,
+    pub(super) control: ModelControl,
     pub(super) journal: StoryJournal,
     pub(super) peak_busy: usize,
     pub(super) peak_waiting: usize,

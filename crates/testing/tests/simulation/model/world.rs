@@ -105,6 +105,8 @@ pub struct TroubleRates {
     pub unread_until: ModelMillis,
     pub send_fails: u8,
     pub archive_fails: u8,
+    /// A control object cannot be read or written.
+    pub control_fails: u8,
 }
 
 #[derive(Debug, Clone)]
@@ -126,6 +128,8 @@ pub struct ModelWorld {
     pub mapping: ModelMapping,
     pub trouble: TroubleRates,
     pub operator: ModelOperator,
+    /// True if waiting letters are listed, and woken when their endpoint is back.
+    pub listed: bool,
     /// The time after which nothing is simulated.
     pub until: Option<ModelMillis>,
 }
@@ -160,6 +164,11 @@ impl ModelWorld {
     pub fn fails(&self, number: usize, how: FailureStyle, now: ModelMillis) -> bool {
         let subscriber = self.subscriber(number);
         subscriber.fails == how && subscriber.is_down(now)
+    }
+
+    /// Reports whether waiting letters are listed.
+    pub fn lists(&self) -> bool {
+        self.listed || !self.operator.is_idle()
     }
 
     /// Returns the settings of both queues.

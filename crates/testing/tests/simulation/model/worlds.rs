@@ -92,6 +92,7 @@ pub fn calm() -> impl Strategy<Value = ModelWorld> {
             },
             trouble: TroubleRates::default(),
             operator: ModelOperator::default(),
+            listed: false,
             until: None,
         }
     })
@@ -135,6 +136,7 @@ fn troubles() -> impl Strategy<Value = TroubleRates> {
             unread_until,
             send_fails,
             archive_fails,
+            control_fails: 0,
         },
     )
 }
@@ -259,6 +261,22 @@ pub fn retried(worlds: impl Strategy<Value = ModelWorld>) -> impl Strategy<Value
     })
 }
 
+/// Returns worlds whose endpoints go down and come back, and whose letters are listed and woken then. Control objects cannot be
+/// read or written now and then.
+pub fn recovering(worlds: impl Strategy<Value = ModelWorld>) -> impl Strategy<Value = ModelWorld> {
+    let outage =
+        (0..=DAY, prop_oneof![MINUTE..=HOUR, HOUR..=DAY]).prop_map(|(from, long)| (from, from + long));
+    (worlds, prop::collection::vec(outage, 1..=6), 1_u32..=4, percent(30)).prop_map(
+        |(mut world, outages, instances, control_fails)| {
+            world.listed = true;
+            world.subscriber.outages = outages;
+            world.mapping.instances = instances;
+            world.trouble.control_fails = control_fails;
+            world
+        },
+    )
+}
+
 /// Returns overrides of every kind, about all letters or about some, for a while.
 fn given(actions: &'static [OverrideAction]) -> impl Strategy<Value = TimedOverride> {
     let from = prop_oneof![Just(0), 0..=HOUR, 0..=2 * DAY];
@@ -349,6 +367,7 @@ pub fn filling(apart: ModelMillis, limit: u64, letters: usize) -> ModelWorld {
         },
         trouble: TroubleRates::default(),
         operator: ModelOperator::default(),
+        listed: false,
         until: Some(4 * HOUR),
     }
 }

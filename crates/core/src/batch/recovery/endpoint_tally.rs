@@ -1,0 +1,49 @@
+//! What became of a batch's letters, by endpoint.
+
+use std::collections::BTreeMap;
+
+use crate::batch::pending_letter::{Disposition, PendingLetter};
+use crate::endpoint::{Endpoint, TargetName};
+use crate::failure::FailureClass;
+
+/// The attempts of a batch at one endpoint.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct EndpointTally {
+    /// The letters that it took.
+    pub(super) delivered: u64,
+    /// Those of them that came before their planned moment.
+    pub(super) early: u64,
+    /// The letters that it did not take, without those that it will never take.
+    pub(super) failed: u64,
+    /// The code of a failure.
+    pub(super) error: Option<String>,
+    /// The largest number of letters a second, if a rule says so.
+    pub(super) rate: Option<u32>,
+}
+
+/// Counts the attempts of a batch.
+pub(super) fn tally(cases: &[PendingLetter<'_>]) -> BTreeMap<TargetName, EndpointTally> {
+    let mut all: BTreeMap<TargetName, EndpointTally> = BTreeMap::new();
+    for case in cases {
+        let (Some(target), Some(retry)) = (&case.target, case.retry) else { continue };
+        let failure = case.failure.as_ref();
+        if failure.is_some_and(|failure| failure.class == FailureClass::Permanent) {
+            continue;
+        }
+        let tally = all.entry(Endpoint::name(target)).or_default();
+        let rate = case.verdict.as_ref().and_then(|verdict| verdict.delivery.max_receives_per_second);
+        tally.rate = [tally.rate, rate].into_iter().flatten().min();
+        match (&case.disposition, failure) {
+            (Disposition::Delivered, _) => {
+                tally.delivered += 1;
+                tally.early += u64::from(retry.is_early());
+            }
+            (_, Some(failure)) => {
+                tally.failed += 1;
+                tally.error = Some(failure.code.clone());
+            }
+            (_, None) => {}
+        }
+    }
+    all
+}

@@ -1,0 +1,106 @@
+//! The document of recoveries, as this instance knows it.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::batch::action::DocumentRead;
+use crate::batch::moment::Moment;
+use crate::endpoint::TargetName;
+use crate::failure::{Failure, FailureClass};
+use crate::waiting::{BadRecoveries, EndpointRecovery, Recoveries, waiting_from};
+
+/// The time after which the document is read again, as the overrides are.
+const READ_EVERY: Duration = Duration::from_secs(15);
+
+/// The time after which a reading is repeated for letters that came before their time.
+const NEW_FOR: Duration = Duration::from_secs(1);
+
+/// The shortest time between two recoveries of one endpoint: a letter that fails whenever it is woken is woken no more often.
+const BETWEEN_RECOVERIES: SignedDuration = SignedDuration::from_mins(15);
+
+/// The document, and when it was read.
+#[derive(Debug, Default)]
+pub(super) struct KnownRecoveries {
+    pub(super) document: Recoveries,
+    /// S3's tag of the document.
+    pub(super) tag: Option<String>,
+    /// The age of the instance when it asked for it.
+    asked: Option<Duration>,
+}
+
+impl KnownRecoveries {
+    /// Reports whether it is time to read the document.
+    pub(super) fn is_due(&self, age: Duration) -> bool {
+        self.asked.is_none_or(|asked| age.saturating_sub(asked) >= READ_EVERY)
+    }
+
+    /// Reports whether the last reading may not know what another instance has just written.
+    pub(super) fn is_old(&self, age: Duration) -> bool {
+        self.asked.is_none_or(|asked| age.saturating_sub(asked) >= NEW_FOR)
+    }
+
+    /// Takes over a reading.
+    pub(super) fn take(&mut self, read: DocumentRead, now: Moment) -> Result<(), Failure> {
+        self.asked = Some(now.age);
+        match read {
+            DocumentRead::Document { json, tag } => {
+                // It is advice: one that is broken counts as none, and is replaced. One of a newer version is left alone.
+                let mut document = match Recoveries::parse(&json) {
+                    Ok(document) => document,
+                    Err(BadRecoveries::Broken(..)) => Recoveries::default(),
+                    Err(bad) => {
+                        let failure = Failure::ours(FailureClass::ActionRequired, "RecoveriesUnreadable");
+                        return Err(Failure { message: Some(bad.to_string()), ..failure });
+                    }
+                };
+                document.retain_possible(now.at);
+                (self.document, self.tag) = (document, tag);
+            }
+            DocumentRead::None => (self.document, self.tag) = <_>::default(),
+            DocumentRead::NotModified => {}
+        }
+        Ok(())
+    }
+
+    /// Takes note that the document was written by another instance meanwhile.
+    pub(super) fn forget_reading(&mut self) {
+        self.asked = None;
+    }
+
+    /// Reports whether an endpoint is down, for the letters of any queue.
+    pub(super) fn is_down(&self, target: &TargetName) -> bool {
+        self.document.iter().any(|known| known.target == *target && known.down_since.is_some())
+    }
+
+    /// Returns the time when an endpoint was back, while that counts.
+    pub(super) fn recovered_at(&self, target: &TargetName, now: Timestamp) -> Option<Timestamp> {
+        let back = self.document.iter().filter(|known| known.target == *target && counts(known, now));
+        back.filter_map(|known| known.recovered_at).max()
+    }
+}
+
+/// Reports whether a recovery counts: not all letters are woken yet, or it is not long ago.
+fn counts(known: &EndpointRecovery, now: Timestamp) -> bool {
+    known.recovered_at.is_some_and(|at| !known.is_done || now.duration_since(at) < BETWEEN_RECOVERIES)
+}
+
+/// Reports whether an entry says nothing any more.
+pub(super) fn is_over(known: &EndpointRecovery, now: Timestamp) -> bool {
+    known.down_since.is_none() && !counts(known, now)
+}
+
+/// Takes note that an endpoint that was down has accepted a letter. Returns whether that is a recovery.
+pub(super) fn recover(known: &mut EndpointRecovery, now: Timestamp) -> bool {
+    let is_soon = known.recovered_at.is_some_and(|at| now.duration_since(at) < BETWEEN_RECOVERIES);
+    if known.down_since.is_none() || is_soon {
+        return false;
+    }
+    let down_since = known.down_since.take();
+    // Another instance may have seen it fail before.
+    let first = down_since.and_then(|since| since.checked_sub(BETWEEN_RECOVERIES).ok());
+    let place = || first.map(waiting_from);
+    (known.recovered_at, known.is_done) = (Some(now), false);
+    known.place = known.place.take().or_else(place);
+    true
+}

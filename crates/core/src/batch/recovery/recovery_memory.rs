@@ -1,0 +1,148 @@
+//! All that an instance remembers of endpoints that are down or back.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::failing_endpoints::FailingEndpoints;
+use super::known_recoveries::KnownRecoveries;
+use super::wake_pace::WakePace;
+use crate::arn::Arn;
+use crate::endpoint::{Endpoint, TargetName};
+use crate::policy::{Route, SCOUT_SECONDS};
+use crate::waiting::WaitingLetter;
+
+/// The largest number of endpoints and of subscriptions that are remembered.
+const MAX_KEPT: usize = 1_000;
+
+/// The largest number of lines that are kept to be listed anew. More are left to their schedules.
+const MOST_LEFT: usize = 2_000;
+
+/// The letters that this instance has claimed for one recovery of an endpoint.
+#[derive(Debug, Default)]
+pub(super) struct ClaimedLetters {
+    /// The recovery.
+    recovered_at: Option<Timestamp>,
+    /// The objects that are still to be read.
+    pub(super) keys: Vec<String>,
+    /// The letters that are not woken yet.
+    pub(super) lines: VecDeque<WaitingLetter>,
+    /// The age of the instance until which nothing more is claimed: there was nothing to claim.
+    pub(super) rests_until: Duration,
+    /// The age of the instance when some were last woken.
+    pub(super) woken: Duration,
+    /// The number of letters of the next claim. It grows, so that of a few letters no instance claims all.
+    pub(super) next: u64,
+}
+
+impl ClaimedLetters {
+    /// Adds lines, the newest of each letter.
+    pub(super) fn add(&mut self, lines: Vec<WaitingLetter>) {
+        for line in lines {
+            match self.lines.iter_mut().find(|known| known.message_id == line.message_id) {
+                Some(known) if known.hidden < line.hidden => *known = line,
+                Some(_) => {}
+                None => self.lines.push_back(line),
+            }
+        }
+    }
+}
+
+/// The memory of an instance.
+#[derive(Debug, Default)]
+pub(in crate::batch) struct RecoveryMemory {
+    pub(super) failing: FailingEndpoints,
+    pub(super) known: KnownRecoveries,
+    /// The pace of each endpoint, and the age of the instance when it was last needed.
+    paces: HashMap<TargetName, (WakePace, Duration)>,
+    /// The letters that were claimed, by queue and endpoint.
+    claims: HashMap<(String, TargetName), ClaimedLetters>,
+    /// Lines that were claimed and not woken, by queue, and the time from which on they may be listed anew.
+    left: HashMap<String, (Vec<WaitingLetter>, Timestamp)>,
+    /// The age of the instance when the scout of each endpoint comes back.
+    scouts: HashMap<TargetName, Duration>,
+    /// The endpoints of subscriptions.
+    endpoints: HashMap<Arn, TargetName>,
+    /// The age of the instance until which nothing is read or written, because a call failed.
+    pub(super) rests_until: Duration,
+}
+
+impl RecoveryMemory {
+    /// Takes note of a subscription's endpoint.
+    pub(in crate::batch) fn leads_to(&mut self, subscription: &Arn, endpoint: &Endpoint) {
+        if self.endpoints.len() >= MAX_KEPT && !self.endpoints.contains_key(subscription) {
+            self.endpoints.clear();
+        }
+        self.endpoints.insert(subscription.clone(), endpoint.name());
+    }
+
+    /// Returns the endpoint to which a route leads, as far as it was seen.
+    pub(super) fn endpoint_of(&self, route: &Route) -> Option<TargetName> {
+        match route {
+            Route::To(arn) => Endpoint::of_arn(arn.clone()).map(|endpoint| endpoint.name()),
+            Route::ThroughSubscription(subscription) => self.endpoints.get(subscription).cloned(),
+            Route::ToTopicOf(..) | Route::Returned { .. } | Route::Nowhere(..) => None,
+        }
+    }
+
+    /// Reports whether a letter is to find out whether its endpoint is back. There is one at a time for each endpoint that is
+    /// down.
+    pub(in crate::batch) fn sends_scout(&mut self, target: &TargetName, age: Duration) -> bool {
+        let is_down = self.known.is_down(target) || self.failing.down_since(target).is_some();
+        if !is_down || self.scouts.get(target).is_some_and(|back| age < *back) {
+            return false;
+        }
+        self.scouts.retain(|_, back| age < *back);
+        self.scouts.insert(target.clone(), age + Duration::from_secs(SCOUT_SECONDS));
+        true
+    }
+
+    /// Returns what was claimed for a recovery. What was claimed for an earlier one may have failed since, and is forgotten.
+    pub(super) fn claims(
+        &mut self,
+        queue: &str,
+        target: &TargetName,
+        recovered_at: Option<Timestamp>,
+        age: Duration,
+    ) -> &mut ClaimedLetters {
+        let place = (queue.to_owned(), target.clone());
+        if self.claims.len() >= MAX_KEPT && !self.claims.contains_key(&place) {
+            self.claims.clear();
+        }
+        let claims = self.claims.entry(place).or_default();
+        if claims.recovered_at != recovered_at {
+            *claims = ClaimedLetters { recovered_at, woken: age, ..ClaimedLetters::default() };
+        }
+        claims
+    }
+
+    /// Keeps lines that were claimed and not woken, to list them anew after that time. Before it, they would be claimed again
+    /// at once.
+    pub(super) fn leave(&mut self, queue: &str, lines: Vec<WaitingLetter>, after: Timestamp) {
+        let (left, from) = self.left.entry(queue.to_owned()).or_insert((Vec::new(), after));
+        *from = after.max(*from);
+        left.extend(lines);
+        left.truncate(MOST_LEFT);
+    }
+
+    /// Returns the lines that are to be listed anew now.
+    pub(in crate::batch) fn take_left(&mut self, queue: &str, now: Timestamp) -> Vec<WaitingLetter> {
+        if self.left.get(queue).is_none_or(|(_, from)| now <= *from) {
+            return Vec::new();
+        }
+        self.left.remove(queue).map(|(lines, _)| lines).unwrap_or_default()
+    }
+
+    /// Returns the pace of an endpoint.
+    pub(super) fn pace(&mut self, target: &TargetName, age: Duration) -> &mut WakePace {
+        if self.paces.len() >= MAX_KEPT && !self.paces.contains_key(target) {
+            let oldest =
+                self.paces.iter().min_by_key(|(_, (_, used))| *used).map(|(target, _)| target.clone());
+            oldest.and_then(|target| self.paces.remove(&target));
+        }
+        let (pace, used) = self.paces.entry(target.clone()).or_default();
+        *used = age;
+        pace
+    }
+}

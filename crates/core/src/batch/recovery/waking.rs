@@ -1,0 +1,531 @@
+//! The calls at the end of a batch: the document of recoveries, and the letters that are woken.
+//!
+//! ```text
+//!   read the document ──> write what the batch has shown ──> for each endpoint that is back:
+//!                                                              wake what was claimed
+//!                                                              or claim: list keys ──> move the place ──> read lines
+//! ```
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::endpoint_tally::tally;
+use super::known_recoveries::{is_over, recover};
+use super::recovery_task::{RecoveryStage, RecoveryTask};
+use crate::batch::action::{
+    Action, ActionAnswer, BatchNotice, DocumentRead, DocumentWrite, InvocationNow, no_answer,
+};
+use crate::batch::pending_letter::Disposition;
+use crate::batch::state::{ActionChain, ActionId, Batch, DueRetries};
+use crate::batch::time::{half_of, later};
+use crate::endpoint::TargetName;
+use crate::failure::Failure;
+use crate::policy::{DeferReason, Retry, SCOUT_SECONDS};
+use crate::waiting::{ENDPOINT_DOWN, Recoveries, WaitingKey, WaitingLetter, written_at};
+
+/// The number of letters of an instance's first claim for a recovery, by their keys. Each claim is twice as large as the one
+/// before, up to the other number. It is more where one key has more.
+const FIRST_CLAIM: u64 = 20;
+const CLAIM_LETTERS: u64 = 500;
+
+/// The largest number of keys of a claim: their objects are read in one invocation.
+const MOST_KEYS: usize = 64;
+
+/// The time without a wake after which any batch wakes some letters anew, and their number.
+const STILL_TIME: Duration = Duration::from_secs(30);
+const WAKES_ANEW: u64 = 10;
+
+/// The time after which a call is made again that failed.
+const REST_AFTER_FAILURE: Duration = Duration::from_mins(1);
+
+/// The time after which the list is looked at again that had nothing to claim.
+const REST_AFTER_NOTHING: Duration = Duration::from_secs(5);
+
+/// The time after a recovery within which others may still write what they hid before it, and leave letters out because they have
+/// not heard of it.
+const LATE_LISTS: Duration = Duration::from_secs(20);
+
+/// The time before it becomes visible by itself within which a letter is not woken.
+const SHOWS_SOON: Duration = Duration::from_mins(1);
+
+impl Batch<'_> {
+    /// Takes note of the endpoints that are back, for letters that wait in the requeue.
+    pub(in crate::batch) fn apply_recoveries(&mut self, now: Timestamp) {
+        let memory = &self.memory.recovery;
+        for case in self.cases.iter_mut().filter(|case| case.letter.mark.is_some()) {
+            let route = case.rule.route(&case.letter, case.facts.discovered.as_ref());
+            let endpoint = memory.endpoint_of(&route);
+            case.facts.recovered = endpoint.and_then(|endpoint| memory.known.recovered_at(&endpoint, now));
+        }
+    }
+
+    /// Asks whether endpoints are back that this instance leaves alone, and whose letters have come before their time: another
+    /// instance may have woken them.
+    pub(in crate::batch) fn read_recoveries_for(
+        &self,
+        due: &DueRetries,
+        now: InvocationNow,
+    ) -> Option<Action> {
+        let memory = &self.memory.recovery;
+        let rests = now.age < memory.rests_until || self.memory.overrides.failed;
+        let may_ask = self.config.waiting_list && !rests && !self.control_time.is_zero();
+        if !may_ask || !memory.known.is_old(now.age) {
+            return None;
+        }
+        let is_left_alone = |(index, retry): &(usize, Retry)| {
+            let route = self.cases[*index].verdict.as_ref().map(|verdict| &verdict.route);
+            let endpoint = route.and_then(|route| memory.endpoint_of(route));
+            retry.is_early() && endpoint.is_some_and(|endpoint| !self.memory.health.is_up_by_name(&endpoint))
+        };
+        if !due.iter().any(is_left_alone) {
+            return None;
+        }
+        let until = (now.elapsed + self.control_time).min(half_of(now.elapsed, self.time.deliver));
+        Some(Action::ReadRecoveries { unless: memory.known.tag.clone(), until })
+    }
+
+    /// Takes the answer to that question.
+    pub(in crate::batch) fn recoveries_read_for(&mut self, answer: ActionAnswer, now: InvocationNow) {
+        if let Err(failure) = self.recoveries_read(answer, now) {
+            self.memory.recovery.rests_until = now.age + REST_AFTER_FAILURE;
+            self.notices.push(BatchNotice::RecoveriesFailed { failure });
+        }
+    }
+
+    /// Lets one letter of each endpoint that is down come back soon, to find out whether it is back.
+    pub(in crate::batch) fn send_scouts(&mut self, now: InvocationNow) {
+        if !self.config.waiting_list {
+            return;
+        }
+        for &index in &self.round {
+            let case = &mut self.cases[index];
+            let is_in_vain = case.comes_in_vain();
+            let (Disposition::Defer(deferral), Some(target)) = (&mut case.disposition, &case.target) else {
+                continue;
+            };
+            let waits = matches!(deferral.why, DeferReason::Failed | DeferReason::EndpointDown);
+            let asked = case.failure.as_ref().and_then(|failure| failure.retry_after).unwrap_or(0);
+            let may_go = waits && deferral.hide > SCOUT_SECONDS && asked <= SCOUT_SECONDS && !is_in_vain;
+            if may_go && self.memory.recovery.sends_scout(&target.name(), now.age) {
+                deferral.hide = SCOUT_SECONDS;
+            }
+        }
+    }
+
+    /// Reports whether an endpoint that was down has taken a letter of this batch, so that those that wait are looked for.
+    pub(in crate::batch) fn is_any_back(&self) -> bool {
+        let memory = &self.memory.recovery;
+        let tallies = self.recovery.iter().flat_map(|task| &task.tallies);
+        let mut delivered = tallies.filter(|(_, tally)| tally.delivered > 0);
+        delivered
+            .any(|(target, _)| memory.known.is_down(target) || memory.failing.down_since(target).is_some())
+    }
+
+    /// Begins the work on recoveries, now that the fate of every letter is known.
+    pub(in crate::batch) fn begin_recovery(&mut self, now: InvocationNow) {
+        if !self.config.waiting_list || !self.is_active() || self.recovery.is_some() {
+            return;
+        }
+        let tallies = tally(&self.cases);
+        let memory = &mut self.memory.recovery;
+        for (target, tally) in &tallies {
+            match &tally.error {
+                // One that is down is forgotten once its recovery is written.
+                _ if tally.delivered > 0 && memory.failing.down_since(target).is_some() => {}
+                _ if tally.delivered > 0 => memory.failing.worked(target, now.at),
+                Some(error) => memory.failing.failed(target, error, now.moment()),
+                None => {}
+            }
+        }
+        // If the overrides could not be read just now, nothing else can be, and it would take its time.
+        let rests = now.age < memory.rests_until || self.memory.overrides.failed;
+        let until = (now.elapsed + self.control_time).min(self.time.finish);
+        let stage = if rests { RecoveryStage::Done } else { RecoveryStage::Read };
+        let wakes = VecDeque::new();
+        self.recovery =
+            Some(RecoveryTask { stage, until, tallies, wakes, is_planned: false, is_again: false });
+    }
+
+    /// Asks for the next call, unless one is under way.
+    pub(in crate::batch) fn recover(&mut self, now: InvocationNow) -> Option<(ActionId, Action)> {
+        let mut task = self.recovery.take()?;
+        let action = loop {
+            if now.elapsed >= task.until {
+                break None;
+            }
+            let stage = std::mem::replace(&mut task.stage, RecoveryStage::Done);
+            let (next, action) = match stage {
+                RecoveryStage::Read => self.read_recoveries(&task, now),
+                RecoveryStage::Write => self.write_recoveries(&task, now),
+                RecoveryStage::Plan => {
+                    if !std::mem::replace(&mut task.is_planned, true) {
+                        task.wakes = self.plan_wakes(&task, now);
+                    }
+                    (RecoveryStage::Wake, None)
+                }
+                RecoveryStage::Wake => self.wake_next(&mut task, now),
+                RecoveryStage::Claim(target, document, keys) => {
+                    let action = write(&document, self.memory.recovery.known.tag.clone(), task.until);
+                    (RecoveryStage::AwaitClaimed(target, document, keys), Some(action))
+                }
+                other => {
+                    task.stage = other;
+                    break None;
+                }
+            };
+            task.stage = next;
+            if action.is_some() {
+                break action;
+            }
+        };
+        self.recovery = Some(task);
+        Some((ActionId(ActionChain::Recovery), action?))
+    }
+
+    fn read_recoveries(&self, task: &RecoveryTask, now: InvocationNow) -> (RecoveryStage, Option<Action>) {
+        let known = &self.memory.recovery.known;
+        if !known.is_due(now.age) {
+            return (RecoveryStage::Write, None);
+        }
+        let action = Action::ReadRecoveries { unless: known.tag.clone(), until: task.until };
+        (RecoveryStage::AwaitRead, Some(action))
+    }
+
+    /// Writes into the document what this batch has shown: endpoints that are down, and endpoints that are back.
+    fn write_recoveries(
+        &mut self,
+        task: &RecoveryTask,
+        now: InvocationNow,
+    ) -> (RecoveryStage, Option<Action>) {
+        let Some(queue) = self.queue() else { return (RecoveryStage::Done, None) };
+        let memory = &mut self.memory.recovery;
+        let mut document = memory.known.document.clone();
+        let mut notices = Vec::new();
+        document.retain(|known| !is_over(known, now.at));
+        for (target, tally) in &task.tallies {
+            let down = memory.failing.down_since(target);
+            if tally.delivered > 0 {
+                if let Some((since, error)) = down {
+                    let known = document.add(queue.resource(), target);
+                    known.down_since.get_or_insert(since);
+                    known.error.get_or_insert_with(|| error.to_owned());
+                }
+                let mut is_back = None;
+                for known in document.iter_mut().filter(|known| known.target == *target) {
+                    let since = known.down_since;
+                    if recover(known, now.at) {
+                        is_back = is_back.max(since);
+                    }
+                }
+                notices.extend(
+                    is_back.map(|down_since| BatchNotice::EndpointRecovered {
+                        target: target.clone(),
+                        down_since,
+                    }),
+                );
+            } else if let Some((since, error)) = down {
+                let is_new = document.of(queue.resource(), target).is_none_or(|it| it.down_since.is_none());
+                if is_new {
+                    let known = document.add(queue.resource(), target);
+                    (known.down_since, known.error) = (Some(since), Some(error.to_owned()));
+                    notices.push(BatchNotice::EndpointDown {
+                        target: target.clone(),
+                        since,
+                        error: error.to_owned(),
+                    });
+                }
+            }
+        }
+        if document == memory.known.document {
+            return (RecoveryStage::Plan, None);
+        }
+        let action = write(&document, memory.known.tag.clone(), task.until);
+        (RecoveryStage::AwaitWritten(document, notices), Some(action))
+    }
+
+    /// Decides how many letters are woken for each endpoint that is back.
+    fn plan_wakes(&mut self, task: &RecoveryTask, now: InvocationNow) -> VecDeque<(TargetName, u64)> {
+        let Some(queue) = self.queue() else { return VecDeque::new() };
+        let (is_full, instances) = (self.is_full(), self.config.deliverers());
+        let memory = &mut self.memory.recovery;
+        let mut wakes = VecDeque::new();
+        let back: Vec<_> =
+            memory.known.document.iter().filter(|it| it.queue == queue.resource()).cloned().collect();
+        for known in back {
+            let (target, recovered_at) = (&known.target, known.recovered_at);
+            if recovered_at.is_none() {
+                continue;
+            }
+            let claims = memory.claims(queue.resource(), target, recovered_at, now.age);
+            let Some(tally) = task.tallies.get(target) else {
+                // No letter of it came for a while: those that were woken last were gone, or went to another instance.
+                let waits = !known.is_done || !claims.lines.is_empty() || !claims.keys.is_empty();
+                let is_still = now.age.saturating_sub(claims.woken) >= STILL_TIME;
+                if waits && is_still && known.down_since.is_none() {
+                    wakes.push_back((target.clone(), WAKES_ANEW));
+                }
+                continue;
+            };
+            let pace = memory.pace(target, now.age);
+            let by_themselves = (tally.delivered + tally.failed).saturating_sub(tally.early);
+            pace.sent(by_themselves, tally.rate, instances, now.age);
+            let letters = pace.wakes(tally, is_full, instances, now.age);
+            if letters > 0 {
+                wakes.push_back((target.clone(), letters));
+            }
+        }
+        wakes
+    }
+
+    /// Wakes letters of the next endpoint, or claims some first.
+    fn wake_next(&mut self, task: &mut RecoveryTask, now: InvocationNow) -> (RecoveryStage, Option<Action>) {
+        let Some(queue) = self.queue() else { return (RecoveryStage::Done, None) };
+        let instances = self.config.deliverers();
+        let memory = &mut self.memory.recovery;
+        while let Some((target, letters)) = task.wakes.pop_front() {
+            let Some(known) = memory.known.document.of(queue.resource(), &target).cloned() else { continue };
+            let claims = memory.claims(queue.resource(), &target, known.recovered_at, now.age);
+            claims.lines.retain(|line| line.shows() > later(now.at, SHOWS_SOON));
+            if !claims.lines.is_empty() {
+                let few = usize::try_from(letters).unwrap_or(usize::MAX).min(claims.lines.len());
+                let letters: Vec<_> = claims.lines.drain(..few).collect();
+                claims.woken = now.age;
+                let rate = task.tallies.get(&target).and_then(|tally| tally.rate);
+                memory.pace(&target, now.age).sent(few as u64, rate, instances, now.age);
+                return (
+                    RecoveryStage::AwaitWoken(target, few),
+                    Some(Action::Wake { letters, until: task.until }),
+                );
+            }
+            if !claims.keys.is_empty() {
+                let action = Action::ReadWaitingLines { keys: claims.keys.clone(), until: task.until };
+                task.wakes.push_front((target.clone(), letters));
+                return (RecoveryStage::AwaitLines(target), Some(action));
+            }
+            if known.recovered_at.is_none() || known.is_done || now.age < claims.rests_until {
+                continue;
+            }
+            let action = Action::ListWaitingKeys { after: known.place.clone(), until: task.until };
+            task.wakes.push_front((target.clone(), letters));
+            return (RecoveryStage::AwaitKeys(target), Some(action));
+        }
+        (RecoveryStage::Done, None)
+    }
+
+    /// Takes the answer to the call that is under way.
+    pub(in crate::batch) fn recovery_answered(&mut self, answer: ActionAnswer, now: InvocationNow) {
+        let Some(mut task) = self.recovery.take() else { return };
+        let stage = std::mem::replace(&mut task.stage, RecoveryStage::Done);
+        let next = match stage {
+            RecoveryStage::AwaitRead => self.recoveries_read(answer, now),
+            RecoveryStage::AwaitWritten(document, notices) => {
+                let written = self.written(answer, document, &task);
+                if let Ok(RecoveryStage::Plan) = written {
+                    self.notices.extend(notices);
+                    for (target, _) in task.tallies.iter().filter(|(_, tally)| tally.delivered > 0) {
+                        self.memory.recovery.failing.worked(target, now.at);
+                    }
+                }
+                written
+            }
+            RecoveryStage::AwaitKeys(target) => return self.keys_listed(task, target, answer, now),
+            RecoveryStage::AwaitClaimed(target, document, keys) => {
+                let written = self.written(answer, document, &task);
+                if let Ok(RecoveryStage::Plan) = written {
+                    return self.claimed(task, &target, keys, now);
+                }
+                written
+            }
+            RecoveryStage::AwaitLines(target) => return self.lines_read(task, &target, answer, now),
+            RecoveryStage::AwaitWoken(target, count) => {
+                let woken =
+                    crate::batch::action::results(answer, count).iter().filter(|one| one.is_ok()).count();
+                self.notices.push(BatchNotice::LettersWoken { target, letters: woken });
+                Ok(RecoveryStage::Wake)
+            }
+            other => Ok(other),
+        };
+        task.is_again |= matches!(next, Ok(RecoveryStage::Read));
+        self.recovery = Some(task);
+        self.recovery_goes_on(next, now);
+    }
+
+    /// Goes on, or lets it rest after a failure.
+    fn recovery_goes_on(&mut self, next: Result<RecoveryStage, Failure>, now: InvocationNow) {
+        let stage = next.unwrap_or_else(|failure| {
+            self.memory.recovery.rests_until = now.age + REST_AFTER_FAILURE;
+            self.notices.push(BatchNotice::RecoveriesFailed { failure });
+            RecoveryStage::Done
+        });
+        if let Some(task) = &mut self.recovery {
+            task.stage = stage;
+        }
+    }
+
+    fn recoveries_read(
+        &mut self,
+        answer: ActionAnswer,
+        now: InvocationNow,
+    ) -> Result<RecoveryStage, Failure> {
+        let read = if let ActionAnswer::Recoveries(read) = answer { read } else { Err(no_answer()) };
+        let memory = &mut self.memory.recovery;
+        let read = read?;
+        let is_new = read != DocumentRead::NotModified;
+        memory.known.take(read, now.moment())?;
+        if !is_new {
+            return Ok(RecoveryStage::Write);
+        }
+        for known in memory.known.document.iter() {
+            if let Some(at) = known.recovered_at.filter(|_| known.down_since.is_none()) {
+                memory.failing.worked(&known.target, at);
+                let ago = now.at.duration_since(at).unsigned_abs();
+                self.memory.health.is_back(&known.target, now.age.saturating_sub(ago));
+            }
+        }
+        Ok(RecoveryStage::Write)
+    }
+
+    /// Takes the result of a write. If another instance was faster, its document is read, and then this one's part is
+    /// written once more.
+    fn written(
+        &mut self,
+        answer: ActionAnswer,
+        document: Recoveries,
+        task: &RecoveryTask,
+    ) -> Result<RecoveryStage, Failure> {
+        let written = if let ActionAnswer::Written(written) = answer { written } else { Err(no_answer()) };
+        let known = &mut self.memory.recovery.known;
+        match written {
+            Ok(DocumentWrite::Written { tag }) => {
+                (known.document, known.tag) = (document, tag);
+                Ok(RecoveryStage::Plan)
+            }
+            Ok(DocumentWrite::Conflict) => {
+                known.forget_reading();
+                Ok(if task.is_again { RecoveryStage::Done } else { RecoveryStage::Read })
+            }
+            Err(failure) => {
+                known.forget_reading();
+                Err(failure)
+            }
+        }
+    }
+
+    /// Claims the next letters of the list by moving the place behind them.
+    fn keys_listed(
+        &mut self,
+        mut task: RecoveryTask,
+        target: TargetName,
+        answer: ActionAnswer,
+        now: InvocationNow,
+    ) {
+        let listed = if let ActionAnswer::WaitingKeys(listed) = answer { listed } else { Err(no_answer()) };
+        let (Some(queue), Ok(mut page)) = (self.queue(), listed.clone()) else {
+            self.recovery = Some(task);
+            return self.recovery_goes_on(listed.map(|_| RecoveryStage::Done), now);
+        };
+        let memory = &mut self.memory.recovery;
+        let mut document = memory.known.document.clone();
+        let known = document.add(queue.resource(), &target);
+        // What was hidden before the recovery may be written a little later.
+        let latest = later(known.recovered_at.unwrap_or(now.at), LATE_LISTS);
+        let claims = memory.claims(queue.resource(), &target, known.recovered_at, now.age);
+        let most = claims.next.max(FIRST_CLAIM);
+        let (digest, mut letters, mut keys) = (target.digest(), 0_u64, Vec::new());
+        let (before, mut place, mut is_all) = (known.place.take(), None, !page.is_cut);
+        for key in page.keys {
+            if written_at(&key).is_none_or(|written| written > latest) {
+                is_all = true;
+                break;
+            }
+            if letters >= most || keys.len() >= MOST_KEYS {
+                is_all = false;
+                page.last = None;
+                break;
+            }
+            let of_target = WaitingKey::read(&key).letters_of(&digest);
+            letters = letters.saturating_add(of_target.unwrap_or(1));
+            place = Some(key.clone());
+            if of_target != Some(0) {
+                keys.push(key);
+            }
+        }
+        // Behind keys that are none of the list, too.
+        let place = if is_all { place } else { page.last.or(place) };
+        let has_moved = place.is_some() && place != before;
+        known.place = place.or(before);
+        known.is_done = is_all && now.at >= latest;
+        if has_moved || known.is_done {
+            claims.next = (most * 2).min(CLAIM_LETTERS);
+            task.stage = RecoveryStage::Claim(target, document, keys);
+        } else {
+            claims.rests_until = now.age + REST_AFTER_NOTHING;
+            task.wakes.pop_front();
+            task.stage = RecoveryStage::Wake;
+        }
+        self.recovery = Some(task);
+    }
+
+    fn claimed(
+        &mut self,
+        mut task: RecoveryTask,
+        target: &TargetName,
+        keys: Vec<String>,
+        now: InvocationNow,
+    ) {
+        if let Some(queue) = self.queue() {
+            let memory = &mut self.memory.recovery;
+            let recovered_at =
+                memory.known.document.of(queue.resource(), target).and_then(|it| it.recovered_at);
+            memory.claims(queue.resource(), target, recovered_at, now.age).keys = keys;
+        }
+        task.stage = RecoveryStage::Wake;
+        self.recovery = Some(task);
+    }
+
+    /// Takes the lines that were claimed. Those of the endpoint that are not woken now are listed anew, since nobody looks
+    /// before the place again.
+    fn lines_read(
+        &mut self,
+        mut task: RecoveryTask,
+        target: &TargetName,
+        answer: ActionAnswer,
+        now: InvocationNow,
+    ) {
+        let read = if let ActionAnswer::WaitingLines(read) = answer { read } else { Err(no_answer()) };
+        let (Some(queue), Ok(lines)) = (self.queue(), &read) else {
+            self.recovery = Some(task);
+            return self.recovery_goes_on(read.map(|_| RecoveryStage::Done), now);
+        };
+        let memory = &mut self.memory.recovery;
+        let recovered_at =
+            memory.known.document.of(queue.resource(), target).and_then(|known| known.recovered_at);
+        let is_here = |line: &WaitingLetter| {
+            self.cases.iter().any(|case| case.letter.sqs.message_id == line.message_id)
+        };
+        let waits = |line: &&WaitingLetter| {
+            line.target.as_ref() == Some(target) && line.shows() > later(now.at, SHOWS_SOON) && !is_here(line)
+        };
+        // Those that failed since are woken by the next recovery. An instance that had not heard of it may have left out others.
+        let heard = recovered_at.map(|at| later(at, LATE_LISTS));
+        let is_woken = |line: &WaitingLetter| {
+            let is_left_out = line.error.as_deref() == Some(ENDPOINT_DOWN);
+            line.recovers && line.hidden <= if is_left_out { heard } else { recovered_at }
+        };
+        let (woken, left): (Vec<_>, Vec<_>) = lines.iter().filter(waits).cloned().partition(is_woken);
+        if !left.is_empty() {
+            memory.leave(queue.resource(), left, heard.unwrap_or(now.at));
+        }
+        let claims = memory.claims(queue.resource(), target, recovered_at, now.age);
+        claims.keys.clear();
+        claims.add(woken);
+        task.stage = RecoveryStage::Wake;
+        self.recovery = Some(task);
+    }
+}
+
+fn write(document: &Recoveries, replaces: Option<String>, until: Duration) -> Action {
+    Action::WriteRecoveries { json: document.to_json(), replaces, until }
+}
