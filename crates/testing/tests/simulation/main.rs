@@ -355,17 +355,43 @@ fn no_attempt_begins_under_a_hold_older_than_15_s() {
 /// Waking and scouts make attempts that take no number. They use up no retry, and nobody gets a letter twice.
 #[test]
 fn letters_whose_endpoint_goes_and_comes_keep_their_plan() {
-    obey(
-        1_000,
-        &recovering(calm()),
-        &[
-            laws::every_letter_is_accounted_for,
-            laws::nothing_is_lost,
-            laws::nothing_is_archived_early,
-            laws::attempts_are_honest,
-            laws::early_returns_move_no_plan,
-            laws::each_letter_ends_once,
-        ],
+    let laws: [StoryLaw; 6] = [
+        laws::every_letter_is_accounted_for,
+        laws::nothing_is_lost,
+        laws::nothing_is_archived_early,
+        laws::attempts_are_honest,
+        laws::early_returns_move_no_plan,
+        laws::each_letter_ends_once,
+    ];
+    let woken = Cell::new(0);
+    holds(1_000, &recovering(calm()), |world| {
+        let story = world.live();
+        woken.set(woken.get() + story.journal.counts.woken);
+        laws.iter().try_for_each(|law| law(&world, &story)).map_err(TestCaseError::fail)
+    });
+    assert!(woken.get() > 30, "{} letters were woken", woken.get());
+}
+
+/// A letter that always fails is woken once a recovery, and those lie a quarter of an hour apart.
+#[test]
+fn a_poison_letter_beside_good_ones_is_attempted_a_few_times_more() {
+    let flaps = (0..12).map(|hour| (hour * 10 * MINUTE, hour * 10 * MINUTE + 5 * MINUTE)).collect();
+    let mut world =
+        RecoverySetup { letters: 200, outages: flaps, ..RecoverySetup::outage(17, 2 * HOUR) }.world();
+    world.letters[0].poison = true;
+    world.until = Some(2 * HOUR);
+    let story = world.live();
+    let lives = lives(&world, &story);
+    let attempts = lives[0].attempts();
+    let early = attempts.iter().filter(|attempt| attempt.planned.is_some()).count();
+    let woken = lives[0].count(|what| *what == FactKind::Woken);
+    let scouts = lives[0].count(|what| matches!(what, FactKind::Waits { hide: 600, .. }));
+    assert!((1..=8).contains(&woken), "{woken} times in two hours");
+    // Those of its schedule take no number either once it came early.
+    assert!(
+        attempts.len() <= 8 + woken + scouts,
+        "{} attempts, {early} of them early, {scouts} scouts",
+        attempts.len()
     );
 }
 
