@@ -341,6 +341,7 @@ def calls_of(world, deployment, keys):
         "overrides": f"{control}/overrides.json",
         "ended overrides": f"{control}/overrides/1.json",
         "waiting letters": f"{control}/waiting/queue=dlq/1.jsonl",
+        "recoveries": f"{control}/recoveries.json",
         "replays": f"{control}/replays/1/replay.json",
         "archive": f"{archive}/queue=dlq/1.jsonl",
     }.items():
@@ -430,7 +431,7 @@ def test_function_without_overrides_has_no_right_to_them(world):
 def allowed_to_function(world, deployment):
     """What the function may do with the archive and with what is beside it."""
     calls = calls_of(world, deployment, People(world).session(deployment.outputs["FunctionRoleArn"]))
-    things = ("overrides", "letters", "archive", "control", "replays", "everything")
+    things = ("overrides", "letters", "recoveries", "archive", "control", "replays", "everything")
     calls = {name: call for name, call in calls.items() if any(thing in name for thing in things)}
     return set(calls) - refusals(calls)
 
@@ -440,8 +441,9 @@ def test_function_may_hear_overrides_and_list_letters_but_give_no_overrides(worl
     topic = world.topic()
     deployment = world.deploy(policy(retries=1, delay=1), topic, RedriveMode="observe", WaitingList=listed)
 
-    writes = {"write archive"} | ({"write waiting letters"} if listed == "on" else set())
-    assert allowed_to_function(world, deployment) == {"read overrides", "list control", "list replays"} | writes
+    kept = {f"{do} {what}" for do in ("read", "write") for what in ("waiting letters", "recoveries")}
+    more = {"write archive"} | (kept if listed == "on" else set())
+    assert allowed_to_function(world, deployment) == {"read overrides", "list control", "list replays"} | more
     assert settings(world, deployment)["CONTROL"] == deployment.outputs["ControlLocation"]
     assert settings(world, deployment)["WAITING_LIST"] == listed
 
@@ -624,7 +626,8 @@ def test_archive_and_overrides_may_lie_in_a_bucket_that_is_there(world):
     assert outcome(deployment, letter, "archived")
     assert [record["message"]["body"] for record in deployment.archive()] == ["a raw delivery"]
     allowed = allowed_to_function(world, deployment)
-    assert allowed == {"read overrides", "list control", "list replays", "write archive", "write waiting letters"}
+    kept = {f"{do} {what}" for do in ("read", "write") for what in ("waiting letters", "recoveries")}
+    assert allowed == {"read overrides", "list control", "list replays", "write archive"} | kept
 
 
 @pytest.mark.parametrize("given", [{"AccessLogBucket": "logs"}, {"ArchiveLockDays": 1}])
