@@ -1,8 +1,7 @@
 //! The letters that were hidden and are not on the list of waiting letters yet.
 //!
-//! A write costs as much as ten receives, and during an outage each batch hides some letters. So an instance that is busy writes
-//! the lines of several batches as one object. One that is not writes at once: nobody knows when its next batch comes, if
-//! ever.
+//! A write costs as much as ten receives, and during an outage each batch hides some letters. So an instance whose batches are
+//! full writes the lines of several as one object. Any other writes at once: nobody knows when its next batch comes, if ever.
 
 use std::collections::HashMap;
 use std::time::Duration;
