@@ -161,8 +161,7 @@ impl Batch<'_> {
         }
     }
 
-    /// Lists the letters that are hidden for long, once, beside archiving and hiding. An instance whose batches are full lists
-    /// those of several together.
+    /// Lists the letters that are hidden for long, once, beside archiving and hiding.
     pub(super) fn list_waiting(&mut self, now: InvocationNow) -> Option<(ActionId, Action)> {
         if std::mem::replace(&mut self.listed, true) || !self.config.waiting_list {
             return None;
@@ -170,9 +169,6 @@ impl Batch<'_> {
         let queue = self.queue()?;
         let mut letters: Vec<_> = self.cases.iter().filter_map(|case| waiting(case, now.at)).collect();
         letters.extend(self.memory.recovery.take_left(queue.resource(), now.at));
-        // After a batch that was not full, nobody knows when the next one comes.
-        let at_once = !self.is_full() || self.is_any_back();
-        let letters = self.memory.unlisted.take(queue.resource(), letters, at_once, now.age);
         if letters.is_empty() {
             return None;
         }

@@ -5,7 +5,6 @@ use super::health::Health;
 use super::knowledge::InstanceKnowledge;
 use super::known_overrides::KnownOverrides;
 use super::recovery::RecoveryMemory;
-use super::unlisted_letters::UnlistedLetters;
 
 /// Everything that one instance of the function remembers from batch to batch.
 #[derive(Debug)]
@@ -14,7 +13,6 @@ pub struct InstanceMemory {
     pub(super) health: Health,
     pub(super) overrides: KnownOverrides,
     pub(super) recovery: RecoveryMemory,
-    pub(super) unlisted: UnlistedLetters,
 }
 
 impl InstanceMemory {
@@ -26,7 +24,6 @@ impl InstanceMemory {
             health: Health::default(),
             overrides: KnownOverrides::default(),
             recovery: RecoveryMemory::default(),
-            unlisted: UnlistedLetters::default(),
         }
     }
 }

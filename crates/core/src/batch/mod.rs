@@ -49,7 +49,7 @@
 //! | `expiry`, `archiving`, `unarchived` | letters near their end, and those that are archived |
 //! | `queue_check` | the check of a queue's settings |
 //! | `known_overrides` | the overrides that an instance knows |
-//! | `control`, `unlisted_letters` | overrides in a batch, and the list of waiting letters |
+//! | `control` | overrides in a batch, and the list of waiting letters |
 //! | `recovery` | endpoints that are down or back, and the letters that are woken for them |
 //! | `outcome` | reports, and Lambda's answer |
 
@@ -93,7 +93,6 @@ mod subscription;
 mod throttle;
 mod time;
 mod unarchived;
-mod unlisted_letters;
 mod unmarked;
 mod unmarked_letters;
 

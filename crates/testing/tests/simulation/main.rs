@@ -322,7 +322,7 @@ fn letters_that_nobody_takes_are_listed_eight_times_in_all() {
         let scouts = count(|what| matches!(what, FactKind::Waits { hide: 600, .. }));
         let others = journal.counts.lists - u64::try_from(scouts).unwrap();
         assert_eq!(attempts - scouts, 1_200, "and {scouts} scouts");
-        // Instances that are busy join the lines of several batches.
+        // A scout may stand in a list with others.
         assert!((1..=lists + 2).contains(&others), "{others}");
     }
 }

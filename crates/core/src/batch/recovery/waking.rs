@@ -114,15 +114,6 @@ impl Batch<'_> {
         }
     }
 
-    /// Reports whether an endpoint that was down has taken a letter of this batch, so that those that wait are looked for.
-    pub(in crate::batch) fn is_any_back(&self) -> bool {
-        let memory = &self.memory.recovery;
-        let tallies = self.recovery.iter().flat_map(|task| &task.tallies);
-        let mut delivered = tallies.filter(|(_, tally)| tally.delivered > 0);
-        delivered
-            .any(|(target, _)| memory.known.is_down(target) || memory.failing.down_since(target).is_some())
-    }
-
     /// Begins the work on recoveries, now that the fate of every letter is known.
     pub(in crate::batch) fn begin_recovery(&mut self, now: InvocationNow) {
         if !self.config.waiting_list || !self.is_active() || self.recovery.is_some() {
