@@ -71,6 +71,8 @@ pub struct Batch<'m> {
     pub(super) listed: bool,
     /// The work on endpoints that are down or back.
     pub(super) recovery: Option<RecoveryTask>,
+    /// The time when the recoveries were asked for before sending.
+    pub(super) recoveries_asked: Duration,
 }
 
 /// The id that ties an answer to its action.
@@ -214,6 +216,7 @@ impl<'m> Batch<'m> {
             awaited: 0,
             listed: false,
             recovery: None,
+            recoveries_asked: Duration::ZERO,
         }
     }
 

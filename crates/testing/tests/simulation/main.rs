@@ -372,6 +372,26 @@ fn letters_whose_endpoint_goes_and_comes_keep_their_plan() {
     assert!(woken.get() > 5, "{} letters were woken", woken.get());
 }
 
+/// Overrides that begin, end or cannot be read while letters are woken, and an operator who wakes them as well.
+#[test]
+fn overrides_count_for_letters_that_are_woken() {
+    obey(
+        400,
+        &recovering(operated(wild(), &OverrideAction::ALL, 20)),
+        &[
+            laws::every_letter_is_accounted_for,
+            laws::nothing_is_lost_that_was_seen_in_time,
+            laws::nothing_is_archived_early,
+            laws::attempts_are_honest,
+        ],
+    );
+    obey(
+        400,
+        &recovering(operated(wild(), &[OverrideAction::Hold], 0)),
+        &[overrides::no_attempt_begins_under_an_old_hold],
+    );
+}
+
 /// A letter that always fails is woken once a recovery, and those lie a quarter of an hour apart.
 #[test]
 fn a_poison_letter_beside_good_ones_is_attempted_a_few_times_more() {

@@ -11,6 +11,10 @@ use crate::endpoint::TargetName;
 /// The time for which every attempt at an endpoint must have failed until it counts as down.
 const DOWN_AFTER: Duration = Duration::from_mins(2);
 
+/// The longest time between two failures that belong together. Scouts come more often while an endpoint is down. After a longer
+/// time, other instances may have seen it work.
+const LONGEST_GAP: Duration = Duration::from_mins(20);
+
 /// The largest number of endpoints that are remembered. Those that failed longest ago are forgotten first.
 const MAX_KEPT: usize = 1_000;
 
@@ -41,6 +45,9 @@ impl FailingEndpoints {
             last: now,
             error: String::new(),
         });
+        if now.age.saturating_sub(known.last.age) > LONGEST_GAP {
+            known.since = now;
+        }
         known.last = now;
         error.clone_into(&mut known.error);
     }
@@ -57,5 +64,50 @@ impl FailingEndpoints {
         let known = self.0.get(target)?;
         let is_down = known.last.age.saturating_sub(known.since.age) >= DOWN_AFTER;
         is_down.then_some((known.since.at, known.error.as_str()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::SignedDuration;
+
+    use super::*;
+
+    /// Returns the second since which an endpoint is down that failed in these seconds.
+    fn down_after(failures: &[u32]) -> Option<i64> {
+        let (target, mut failing) = (TargetName::read("#8a5edab28263"), FailingEndpoints::default());
+        for second in failures {
+            let at = Timestamp::UNIX_EPOCH + SignedDuration::from_secs((*second).into());
+            failing.failed(&target, "Unreachable", Moment { at, age: Duration::from_secs((*second).into()) });
+        }
+        failing.down_since(&target).map(|(since, _)| since.as_second())
+    }
+
+    #[test]
+    fn an_endpoint_is_down_after_two_minutes_in_which_all_attempts_failed() {
+        assert_eq!(down_after(&[5]), None);
+        assert_eq!(down_after(&[5, 124]), None);
+        assert_eq!(down_after(&[5, 60, 125]), Some(5));
+    }
+
+    #[test]
+    fn failures_of_different_days_make_no_outage() {
+        assert_eq!(down_after(&[0, 1_200]), Some(0));
+        assert_eq!(down_after(&[0, 1_201]), None);
+        assert_eq!(down_after(&[0, 86_400, 86_520]), Some(86_400));
+    }
+
+    #[test]
+    fn what_another_instance_delivered_since_ends_it() {
+        let (target, mut failing) = (TargetName::read("#8a5edab28263"), FailingEndpoints::default());
+        let at = |second| Timestamp::UNIX_EPOCH + SignedDuration::from_secs(second);
+        for second in [0_i64, 200] {
+            let age = Duration::from_secs(second.unsigned_abs());
+            failing.failed(&target, "Unreachable", Moment { at: at(second), age });
+        }
+        failing.worked(&target, at(199));
+        assert!(failing.down_since(&target).is_some(), "it has failed since");
+        failing.worked(&target, at(200));
+        assert_eq!(failing.down_since(&target), None);
     }
 }

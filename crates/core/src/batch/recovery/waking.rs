@@ -64,7 +64,7 @@ impl Batch<'_> {
     /// Asks whether endpoints are back that this instance leaves alone, and whose letters have come before their time: another
     /// instance may have woken them.
     pub(in crate::batch) fn read_recoveries_for(
-        &self,
+        &mut self,
         due: &DueRetries,
         now: InvocationNow,
     ) -> Option<Action> {
@@ -83,11 +83,15 @@ impl Batch<'_> {
             return None;
         }
         let until = (now.elapsed + self.control_time).min(half_of(now.elapsed, self.time.deliver));
-        Some(Action::ReadRecoveries { unless: memory.known.tag.clone(), until })
+        let unless = memory.known.tag.clone();
+        self.recoveries_asked = now.elapsed;
+        Some(Action::ReadRecoveries { unless, until })
     }
 
     /// Takes the answer to that question.
     pub(in crate::batch) fn recoveries_read_for(&mut self, answer: ActionAnswer, now: InvocationNow) {
+        let took = now.elapsed.saturating_sub(self.recoveries_asked);
+        self.control_time = self.control_time.saturating_sub(took);
         if let Err(failure) = self.recoveries_read(answer, now) {
             self.memory.recovery.rests_until = now.age + REST_AFTER_FAILURE;
             self.notices.push(BatchNotice::RecoveriesFailed { failure });

@@ -54,6 +54,18 @@ pub struct OutageToll {
     pub delivered_after: ModelMillis,
 }
 
+/// Returns a queue as the template makes it, with this limit in flight.
+pub fn queue(limit: u64) -> QueueSettings {
+    QueueSettings {
+        retention: 14 * 86_400,
+        visibility: 360,
+        in_flight: usize::try_from(limit).unwrap(),
+        lag: MINUTE,
+        shuffled: Some(1),
+        ..QueueSettings::default()
+    }
+}
+
 impl ModelOutage {
     pub fn letters(&self) -> u64 {
         self.rate * u64::try_from(self.lasts / SECOND).unwrap()
@@ -70,14 +82,7 @@ impl ModelOutage {
             ModelMillis::try_from(i128::from(who) * i128::from(self.lasts) / i128::from(number)).unwrap()
         };
         let limit = IN_FLIGHT_LIMIT / self.each;
-        let queue = QueueSettings {
-            retention: 14 * 86_400,
-            visibility: 360,
-            in_flight: usize::try_from(limit).unwrap(),
-            lag: MINUTE,
-            shuffled: Some(1),
-            ..QueueSettings::default()
-        };
+        let queue = queue(limit);
         let world = ModelWorld {
             seed: 1,
             schedule: Schedule::BUILT_IN,

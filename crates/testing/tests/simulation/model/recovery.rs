@@ -3,11 +3,11 @@
 
 use std::fmt::Write as _;
 
+use redrive_core::batch::IN_FLIGHT_LIMIT;
 use redrive_core::policy::{Schedule, VISIBILITY_CEILING};
-use redrive_sim_queue::QueueSettings;
 
 use super::operator::ModelOperator;
-use super::outage::BUILT_IN_JITTER;
+use super::outage::{BUILT_IN_JITTER, queue};
 use super::world::{ArrivalPlan, FailureStyle, ModelMapping, ModelSubscriber, ModelWorld, TroubleRates};
 use super::{HOUR, MINUTE, ModelMillis, SECOND};
 
@@ -58,14 +58,7 @@ impl RecoverySetup {
     }
 
     pub fn world(&self) -> ModelWorld {
-        let queue = QueueSettings {
-            retention: 14 * 86_400,
-            visibility: 360,
-            in_flight: 120_000,
-            lag: MINUTE,
-            shuffled: Some(1),
-            ..QueueSettings::default()
-        };
+        let queue = queue(IN_FLIGHT_LIMIT);
         let arrives = |who: u64| ModelMillis::try_from(who).unwrap() * self.apart;
         ModelWorld {
             seed: 1,
@@ -75,7 +68,7 @@ impl RecoverySetup {
             fifo: false,
             dlq: queue.clone(),
             requeue: self.spill.then_some(queue),
-            believed_limit: 120_000,
+            believed_limit: IN_FLIGHT_LIMIT,
             step_aside: false,
             letters: (0..self.letters)
                 .map(|who| ArrivalPlan { arrives: arrives(who), ..ArrivalPlan::default() })
