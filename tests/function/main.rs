@@ -17,6 +17,7 @@ mod notices;
 mod origins;
 mod overrides;
 mod pace;
+mod recovery;
 mod replay;
 mod requeue;
 mod retention;

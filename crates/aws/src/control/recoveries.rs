@@ -5,7 +5,7 @@ use aws_sdk_s3::primitives::ByteStream;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use redrive_core::arn::Arn;
 use redrive_core::batch::{DocumentRead, DocumentWrite, WaitingKeys};
-use redrive_core::failure::{Failure, FailureClass};
+use redrive_core::failure::Failure;
 use redrive_core::waiting::{
     MAX_RECOVERIES_BYTES, WaitingLetter, recoveries_key, waiting_hour, waiting_prefix, written_at,
 };
@@ -121,13 +121,8 @@ impl ControlObjects {
             Err(error) if error.code() == Some("NoSuchKey") => return Ok(Vec::new()),
             Err(error) => return Err(failure_of_call(&error)),
         };
-        // One that is too large is left to redrivectl.
-        let length = answer.content_length.and_then(|length| usize::try_from(length).ok());
-        if length.is_none_or(|length| length > MAX_OBJECT_BYTES) {
-            return Ok(Vec::new());
-        }
-        let bytes = waiting::body(answer.body).await;
-        let bytes = bytes.ok_or_else(|| Failure::ours(FailureClass::Transient, "Unreachable"))?;
+        // One that is too large, or breaks off, is left to redrivectl and to the schedules.
+        let Some(bytes) = waiting::body(answer.body, MAX_OBJECT_BYTES).await else { return Ok(Vec::new()) };
         Ok(waiting::lines(&bytes).filter_map(|line| serde_json::from_slice(line).ok()).collect())
     }
 }

@@ -271,11 +271,11 @@ fn listed(object: &aws_sdk_s3::types::Object) -> Option<(String, u64)> {
 }
 
 /// Returns the bytes of an object of the list, unless they cannot be read or are too many.
-pub(super) async fn body(mut body: ByteStream) -> Option<Vec<u8>> {
+pub(super) async fn body(mut body: ByteStream, most: usize) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     while let Some(piece) = body.next().await {
         bytes.extend_from_slice(&piece.ok()?);
-        if bytes.len() > MAX_OBJECT_BYTES {
+        if bytes.len() > most {
             return None;
         }
     }
@@ -290,7 +290,9 @@ pub(super) fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
 async fn get(control: &ControlObjects, key: String) -> ListObject {
     match control.s3.get_object().bucket(&control.bucket).key(&key).send().await {
         Ok(answer) => {
-            let Some(bytes) = body(answer.body).await else { return ListObject::Unreadable };
+            let Some(bytes) = body(answer.body, MAX_OBJECT_BYTES).await else {
+                return ListObject::Unreadable;
+            };
             ListObject::Read(key, bytes)
         }
         // The bucket's lifecycle rule has deleted the object.

@@ -377,3 +377,31 @@ fn attempts_without_a_number_make_no_loop_of_a_letter_that_keeps_its_message() {
         assert_eq!(ended, is_loop, "made for {message}: {decision:?}");
     }
 }
+
+/// Its last planned moment lies six hours before the next.
+#[test]
+fn a_letter_in_the_requeue_goes_early_once_its_endpoint_is_back() {
+    let policy = under(&json!({ "jitter": 0, "deliveryPolicy": { "healthyRetryPolicy": {
+        "minDelayTarget": 21_600, "maxDelayTarget": 21_600, "numRetries": 9 } } }));
+    let due = NOW + 10_800_000;
+    let decided = |letter: &Letter, recovered: i64| {
+        let facts = LetterFacts { recovered: Some(at(recovered)), ..LetterFacts::default() };
+        policy.decide(letter, &facts, at(NOW)).decision
+    };
+    let waiting = || {
+        let mut letter = marked(5, Some(due));
+        letter.mark.as_mut().unwrap().first = at(NOW - 86_400_000);
+        letter
+    };
+    let Decision::Deliver(retry) = decided(&waiting(), NOW - 1_000) else { panic!("it waits") };
+    assert_eq!((retry.number, retry.planned), (5, Some(at(due))), "an attempt without a number");
+    // It failed after that, or arrived after it.
+    let waits =
+        |decision: &Decision| matches!(decision, Decision::Defer(Deferral { why: DeferReason::Early, .. }));
+    assert!(waits(&decided(&waiting(), NOW - 10_801_000)));
+    assert!(waits(&decided(&marked(5, Some(due)), NOW - 1_000)));
+    let mut back_again = waiting();
+    back_again.mark.as_mut().unwrap().early = true;
+    assert!(waits(&decided(&back_again, NOW - 1_000)), "what comes back from such an attempt waits");
+    assert!(waits(&policy.decide(&waiting(), &LetterFacts::default(), at(NOW)).decision));
+}
