@@ -139,6 +139,7 @@ def test_role_reads_archive_and_control_and_writes_nothing(shown, world):
         "list archive",
         "read overrides",
         "read ended overrides",
+        "read recoveries",
         "read waiting letters",
         "read replays",
         "list control",
