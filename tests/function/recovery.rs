@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use redrive_core::endpoint::TargetName;
 use redrive_support::*;
 use serde_json::{Value, json};
 
@@ -102,6 +103,129 @@ async fn letters_wait_for_their_schedules_where_the_recoveries_cannot_be_kept() 
     assert_eq!((woken(&newer), back.outcomes()), (vec![], vec!["first delivered".to_owned()]));
     assert!(line(&down, "recoveries not read")["error.message"].as_str().unwrap().contains("version is 2"));
     assert_eq!(newer.cloud.objects()[RECOVERIES], r#"{"version":2,"endpoints":[]}"#);
+}
+
+/// Puts an endpoint into the document that was back ten seconds ago.
+fn put_recovery(world: &FunctionWorld) {
+    let endpoint = json!({ "queue": "payments-dlq", "target": WORKER, "recoveredAt": "2026-11-01T11:59:50Z",
+        "place": "hour=2026-11-01T11/20261101T110000.000Z", "isDone": false });
+    world.cloud.put(RECOVERIES, &json!({ "version": 1, "endpoints": [endpoint] }).to_string());
+}
+
+/// Returns a line of the list: a letter that was hidden at 11:30 and waits for the worker until six. A field that is null is
+/// left out.
+fn listed(id: &str, more: &Value) -> Value {
+    let mut line = json!({ "letterId": id, "messageId": id, "receiptHandle": format!("handle-{id}"), "queueArn": DLQ,
+        "target": WORKER, "rule": "default", "error": "ServiceUnavailable", "retry": { "number": 9, "of": 12 },
+        "since": "2026-11-01T10:00:00Z", "hidden": "2026-11-01T11:30:00Z", "due": "2026-11-01T18:00:00Z",
+        "recovers": true });
+    line.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    line.as_object_mut().unwrap().retain(|_, value| !value.is_null());
+    line
+}
+
+/// Puts these lines into an object that was written at this minute and second before noon.
+fn put_list(world: &FunctionWorld, time: &str, lines: &[Value]) {
+    let key = format!(
+        "hour=2026-11-01T11/20261101T11{time}.000Z-other.{}-1.jsonl",
+        TargetName::read(WORKER).digest()
+    );
+    let lines: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    world.cloud.put(&format!("my-bucket/control/waiting/queue=payments-dlq/{key}"), &lines);
+}
+
+#[tokio::test]
+async fn only_those_are_woken_that_waited_for_the_endpoint_when_it_came_back() {
+    let world = world(&[]);
+    put_recovery(&world);
+    let since = "2026-11-01T11:59:55Z";
+    put_list(
+        &world,
+        "5955",
+        &[
+            listed("waits", &json!({})),
+            listed("left-out", &json!({ "error": "EndpointDown", "hidden": since })),
+            listed("failed-since", &json!({ "hidden": since })),
+            listed("held", &json!({ "heldBy": "rule r", "recovers": null })),
+            listed("elsewhere", &json!({ "target": BILLING })),
+            listed("of-another-queue", &json!({ "queueArn": REQUEUE })),
+            listed("shows-soon", &json!({ "visible": "2026-11-01T12:00:59Z" })),
+            listed("due-soon", &json!({ "due": "2026-11-01T12:00:59Z" })),
+            listed("twice", &json!({ "receiptHandle": "handle-old", "hidden": "2026-11-01T11:00:00Z" })),
+            listed("twice", &json!({})),
+            listed("here", &json!({})),
+            json!({ "letterId": "no line" }),
+        ],
+    );
+    world.run([&RecordBuilder::envelope("here")]).await;
+    assert_eq!(woken(&world), ["handle-waits", "handle-left-out", "handle-twice"]);
+    // Nobody looks before the place again. So those that still wait for it are listed anew, behind all that was looked at.
+    world.pass(60);
+    world.run([&RecordBuilder::envelope("next")]).await;
+    assert_eq!(woken(&world).len(), 3);
+    let objects = world.cloud.objects();
+    let anew: Vec<_> =
+        objects.iter().filter(|(key, _)| key.contains("/waiting/") && key.contains("req-1")).collect();
+    let [(key, lines)] = anew.as_slice() else { panic!("{anew:?}") };
+    assert!(key.contains("20261101T120100.000Z"), "{key}");
+    let ids: Vec<_> =
+        lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["letterId"].clone()).collect();
+    assert_eq!(ids, ["failed-since", "held"]);
+}
+
+/// The letters that were woken last may have gone to another instance, or be gone.
+#[tokio::test]
+async fn a_chain_that_has_ended_is_begun_anew_by_any_batch() {
+    let world = world(&[]);
+    world.cloud.subscribe_endpoint(OTHER_SUBSCRIPTION, TOPIC, "sqs", BILLING, DLQ);
+    put_recovery(&world);
+    put_list(&world, "3000", &[listed("a", &json!({})), listed("b", &json!({}))]);
+    let elsewhere = |id: &str| RecordBuilder::envelope(id).subscription(OTHER_SUBSCRIPTION);
+    world.run([&elsewhere("one")]).await;
+    world.pass(29);
+    world.run([&elsewhere("two")]).await;
+    assert_eq!(woken(&world), [] as [&str; 0]);
+    world.pass(2);
+    let ran = world.run([&elsewhere("three")]).await;
+    assert_eq!((ran.outcomes(), woken(&world).len()), (vec!["three delivered".to_owned()], 2));
+}
+
+/// Else one instance would have all of a few letters, and the letters that it wakes could all go to another.
+#[tokio::test]
+async fn an_instance_claims_few_letters_at_first() {
+    let world = world(&[]);
+    put_recovery(&world);
+    for number in 0..59 {
+        put_list(&world, &format!("{number:02}00"), &[listed(&format!("l{number}"), &json!({}))]);
+    }
+    let read = |world: &FunctionWorld| {
+        world.cloud.calls("GetObject").iter().filter(|call| call.target.contains("/waiting/")).count()
+    };
+    world.run([&RecordBuilder::envelope("first")]).await;
+    assert_eq!((read(&world), woken(&world).len()), (20, 10));
+    for number in 0..3 {
+        world.run([&RecordBuilder::envelope(&format!("next-{number}"))]).await;
+    }
+    assert_eq!((read(&world), woken(&world).len()), (59, 40), "twice as many, and the rest");
+}
+
+/// The second instance has not seen the endpoint fail. The third is as fast as the second, and both claim something else.
+#[tokio::test]
+async fn instances_wake_different_letters() {
+    let first = world(&[]);
+    outage(&first).await;
+    let mut all = woken(&first);
+    assert_eq!(all.len(), 10);
+    let documents = first.cloud.objects();
+    let second = world(&[]);
+    for (key, object) in documents.iter().filter(|(key, _)| key.contains("/control/")) {
+        second.cloud.put(key, object);
+    }
+    second.pass(241);
+    second.run([&RecordBuilder::envelope("other")]).await;
+    all.extend(woken(&second));
+    let distinct: BTreeSet<_> = all.iter().collect();
+    assert_eq!(distinct.len(), all.len(), "none twice: {all:?}");
 }
 
 /// Who can write there can have letters left unwoken, and nothing else.

@@ -45,12 +45,17 @@ async fn what_holds_a_letter_is_on_the_list() {
     give(&by_override, &[override_("hold", &json!({ "id": "o1" }))]);
     by_override.run([&due()]).await;
     assert_eq!(listed(&by_override)["heldBy"], "override o1");
+    assert_eq!(listed(&by_override).get("recovers"), None, "its endpoint alone does not wake it");
     let by_rule = world(&[("REDRIVE_POLICY", r#"{"default":{"action":"hold"}}"#)]);
     by_rule.run([&due()]).await;
     assert_eq!(listed(&by_rule)["heldBy"], "rule default");
     let nothing = world(&[]);
     nothing.run([&RecordBuilder::envelope("long").mark(&mark(6, "long", NOW))]).await;
     assert_eq!(listed(&nothing).get("heldBy"), None);
+    assert_eq!(listed(&nothing).get("recovers"), None, "it has not failed here");
+    let failed = world(&[]);
+    failed.run([&RecordBuilder::envelope("late").mark(&mark(8, "late", NOW)).sent(NOW - 36_000_000)]).await;
+    assert_eq!(listed(&failed)["recovers"], true);
 }
 
 #[tokio::test]

@@ -392,27 +392,25 @@ fn overrides_count_for_letters_that_are_woken() {
     );
 }
 
-/// A letter that always fails is woken once a recovery, and those lie a quarter of an hour apart.
+/// A letter with which a function always fails is woken once a recovery, a quarter of an hour apart, and as often as it has
+/// retries at most.
 #[test]
 fn a_poison_letter_beside_good_ones_is_attempted_a_few_times_more() {
-    let flaps = (0..12).map(|hour| (hour * 10 * MINUTE, hour * 10 * MINUTE + 5 * MINUTE)).collect();
-    let mut world =
-        RecoverySetup { letters: 200, outages: flaps, ..RecoverySetup::outage(17, 2 * HOUR) }.world();
-    world.letters[0].poison = true;
-    world.until = Some(2 * HOUR);
-    let story = world.live();
-    let lives = lives(&world, &story);
-    let attempts = lives[0].attempts();
-    let early = attempts.iter().filter(|attempt| attempt.planned.is_some()).count();
-    let woken = lives[0].count(|what| *what == FactKind::Woken);
-    let scouts = lives[0].count(|what| matches!(what, FactKind::Waits { hide: 600, .. }));
-    assert!((1..=8).contains(&woken), "{woken} times in two hours");
-    // Those of its schedule take no number either once it came early.
-    assert!(
-        attempts.len() <= 8 + woken + scouts,
-        "{} attempts, {early} of them early, {scouts} scouts",
-        attempts.len()
-    );
+    for (hours, most) in [(2, 8), (15, 12)] {
+        let flaps =
+            (0..hours * 6).map(|turn| (turn * 10 * MINUTE, turn * 10 * MINUTE + 5 * MINUTE)).collect();
+        let setup = RecoverySetup { outages: flaps, ..RecoverySetup::outage(1, hours * HOUR) };
+        let mut world = setup.world();
+        world.letters[0].poison = true;
+        world.until = Some(hours * HOUR);
+        let story = world.live();
+        let lives = lives(&world, &story);
+        let woken = lives[0].count(|what| *what == FactKind::Woken);
+        let scouts = lives[0].count(|what| matches!(what, FactKind::Waits { hide: 600, .. }));
+        let attempts = lives[0].attempts().len();
+        assert!((1..=most).contains(&woken), "{woken} times in {hours} hours");
+        assert!(attempts <= 12 + woken + scouts, "{attempts} attempts, {woken} woken, {scouts} scouts");
+    }
 }
 
 #[test]

@@ -476,3 +476,21 @@ fn so_many_endpoints_are_remembered_and_no_more() {
     let is_kept = |number| health.endpoints.contains_key(&server(number));
     assert_eq!((health.endpoints.len(), is_kept(0), is_kept(1)), (MAX_KEPT, true, false));
 }
+
+/// It hung until the 15th second, and would be left alone for 40 more.
+#[test]
+fn an_endpoint_that_has_taken_a_letter_of_another_instance_is_left_alone_no_longer() {
+    let story = || HealthScenario::default().hangs().at(20);
+    assert!(matches!(story().asks(false, 0), RequestAdmission::LeftOut(_)));
+    let told = |at: u64| {
+        let mut story = story();
+        story.health.is_back(&server(0).name(), SECOND * u32::try_from(at).unwrap());
+        assert!(!story.health.is_up_by_name(&server(0).name()), "it gets a few at a time");
+        story.asks(false, 0)
+    };
+    assert!(matches!(told(18), RequestAdmission::Begins(Some(_))));
+    assert!(matches!(told(14), RequestAdmission::LeftOut(_)), "it has failed since");
+    let mut other = story();
+    other.health.is_back(&server(1).name(), SECOND * 18);
+    assert!(matches!(other.asks(false, 0), RequestAdmission::LeftOut(_)));
+}
