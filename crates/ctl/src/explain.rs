@@ -9,7 +9,7 @@ use std::io::Write;
 
 use jiff::Timestamp;
 use redrive_core::arn::Arn;
-use redrive_core::batch::{LetterForecast, foresee};
+use redrive_core::batch::{KnownTargets, LetterForecast, foresee};
 use redrive_core::failure::FailureClass;
 use redrive_core::letter::{Letter, Origin, SqsEvent, SqsMessage};
 use redrive_core::policy::{
@@ -109,7 +109,9 @@ fn cases<'a>(
     for (letter, rule) in letters {
         // Receives are subtracted only for letters that SQS moved.
         let source_max_receives = letter.sqs.source_queue().and(facts.source_max_receives);
-        let overridden = overrides.on(letter, now);
+        // Nobody is asked where a subscription leads.
+        let target = KnownTargets::default().of(&rule.route(letter, facts.discovered.as_ref()), letter);
+        let overridden = overrides.on(letter, &target, now);
         let override_ = overridden.by().cloned();
         let facts = &LetterFacts { source_max_receives, overridden, ..facts.clone() };
         let verdict = rule.decide(letter, facts, now);
@@ -334,6 +336,7 @@ fn why(reason: DeferReason) -> &'static str {
         DeferReason::Throttled => "because its target's rate limit is reached",
         DeferReason::Overridden => "because an override holds it",
         DeferReason::OverridesUnread => "because the overrides are not known yet",
+        DeferReason::TargetUnknown => "because it is not known whether an override holds its target",
         DeferReason::EndpointDown => "because its target is down",
         DeferReason::EndpointSlow => "because its target is slow, and gets its letters together",
     }

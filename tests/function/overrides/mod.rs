@@ -5,6 +5,7 @@ mod actions;
 mod archive_that_fails;
 mod begun;
 mod reading;
+mod targets;
 mod waiting_list;
 
 use redrive_support::*;

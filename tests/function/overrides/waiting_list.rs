@@ -12,7 +12,7 @@ async fn letters_that_are_hidden_for_more_than_two_minutes_are_listed() {
     let (key, object) = objects.iter().find(|(key, _)| key.contains("/waiting/")).unwrap();
     assert_eq!(
         key,
-        "my-bucket/control/waiting/queue=payments-dlq/hour=2026-11-01T12/20261101T120000.000Z-req-1.jsonl"
+        "my-bucket/control/waiting/queue=payments-dlq/hour=2026-11-01T12/20261101T120000.000Z-req-1.0413ea87415c-1.jsonl"
     );
     let lines: Vec<Value> = object.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(lines.len(), 1);

@@ -5,13 +5,13 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::action::{Action, ActionAnswer, BatchNotice, InvocationNow, no_answer};
+use super::known_targets::KnownTargets;
 use super::moment::Moment;
 use super::pending_letter::{Disposition, PendingLetter};
 use super::state::{ActionChain, ActionId, Batch, BatchStage, DueRetries};
 use super::time::{CONTROL_TIME, half_of};
-use crate::endpoint::Endpoint;
 use crate::failure::FailureClass;
-use crate::policy::{DeferReason, Retry, plus};
+use crate::policy::{DeferReason, LetterTarget, Retry, plus};
 use crate::waiting::{ENDPOINT_DOWN, LISTED_ABOVE, WaitingLetter, WaitingRetry};
 
 /// The part of the control time that is kept for the list when the overrides are read beside deliveries.
@@ -102,8 +102,9 @@ impl Batch<'_> {
     /// Decides anew about letters that were due by earlier overrides. Returns those that still are.
     pub(super) fn still_due(&mut self, due: DueRetries, now: Moment) -> DueRetries {
         let still = due.into_iter().filter_map(|(index, retry)| {
-            let case = &self.cases[index];
-            let goes = self.memory.overrides.allow_attempt(&case.letter, case.is_sent_by_override(), now);
+            let (case, memory) = (&self.cases[index], &self.memory);
+            let (target, overridden) = (|| case.leads_to(&memory.targets), case.is_sent_by_override());
+            let goes = memory.overrides.allow_attempt(&case.letter, target, overridden, now);
             if goes { Some((index, retry)) } else { Some((index, self.decide_anew(index, now)?)) }
         });
         still.collect()
@@ -113,7 +114,8 @@ impl Batch<'_> {
     fn decide_anew(&mut self, index: usize, now: Moment) -> Option<Retry> {
         let case = &mut self.cases[index];
         if self.config.overrides {
-            case.facts.overridden = self.memory.overrides.on(&case.letter, now);
+            let target = || case.leads_to(&self.memory.targets);
+            case.facts.overridden = self.memory.overrides.on(&case.letter, target, now);
         }
         case.open();
         if case.needs_discovery() && !case.searched {
@@ -140,9 +142,10 @@ impl Batch<'_> {
         if !self.config.overrides {
             return;
         }
-        let overrides = &self.memory.overrides;
+        let memory = &self.memory;
         for case in self.cases.iter_mut().filter(|case| case.is_undecided()) {
-            case.facts.overridden = overrides.on(&case.letter, now);
+            let target = || case.leads_to(&memory.targets);
+            case.facts.overridden = memory.overrides.on(&case.letter, target, now);
         }
     }
 
@@ -152,7 +155,8 @@ impl Batch<'_> {
         for index in 0..self.cases.len() {
             let case = &mut self.cases[index];
             if case.disposition.overridden().is_some() {
-                case.facts.overridden = self.memory.overrides.on(&case.letter, now);
+                let target = || case.leads_to(&self.memory.targets);
+                case.facts.overridden = self.memory.overrides.on(&case.letter, target, now);
                 if case.is_taken_back(&case.disposition) {
                     case.unarchived = None;
                     self.withheld(index, now);
@@ -167,7 +171,9 @@ impl Batch<'_> {
             return None;
         }
         let queue = self.queue()?;
-        let mut letters: Vec<_> = self.cases.iter().filter_map(|case| waiting(case, now.at)).collect();
+        let targets = &self.memory.targets;
+        let mut letters: Vec<_> =
+            self.cases.iter().filter_map(|case| waiting(case, targets, now.at)).collect();
         letters.extend(self.memory.recovery.take_left(queue.resource(), now.at));
         if letters.is_empty() {
             return None;
@@ -184,7 +190,7 @@ impl Batch<'_> {
 }
 
 /// Returns the line of a letter that is hidden for long.
-fn waiting(case: &PendingLetter<'_>, now: Timestamp) -> Option<WaitingLetter> {
+fn waiting(case: &PendingLetter<'_>, targets: &KnownTargets, now: Timestamp) -> Option<WaitingLetter> {
     let Disposition::Defer(deferral) = &case.disposition else { return None };
     let hide = case.hiding(now).filter(|hide| *hide > LISTED_ABOVE)?;
     let letter = &case.letter;
@@ -198,7 +204,7 @@ fn waiting(case: &PendingLetter<'_>, now: Timestamp) -> Option<WaitingLetter> {
             .cloned(),
         topic_arn: letter.topic().map(ToString::to_string),
         subscription_arn: letter.subscription().map(ToString::to_string),
-        target: case.target.as_ref().map(Endpoint::name),
+        target: if let LetterTarget::Known(target) = case.leads_to(targets) { Some(target) } else { None },
         rule: case.rule.name.clone(),
         error: error(case, deferral.why),
         held_by: held_by(case, deferral.why),
@@ -235,7 +241,7 @@ fn held_by(case: &PendingLetter<'_>, why: DeferReason) -> Option<String> {
             case.facts.overridden.by().map(|override_| format!("override {}", override_.id))
         }
         DeferReason::Hold => Some(format!("rule {}", case.rule.name)),
-        DeferReason::OverridesUnread => Some("overrides".to_owned()),
+        DeferReason::OverridesUnread | DeferReason::TargetUnknown => Some("overrides".to_owned()),
         DeferReason::Failed
         | DeferReason::Early
         | DeferReason::Hop

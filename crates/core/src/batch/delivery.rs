@@ -120,7 +120,7 @@ impl Batch<'_> {
         mut round: Box<RoundSending>,
         now: InvocationNow,
     ) -> (BatchStage, Option<(ActionId, Action)>) {
-        let InstanceMemory { health, overrides, .. } = &mut *self.memory;
+        let InstanceMemory { health, overrides, targets, .. } = &mut *self.memory;
         let RoundSending { letters, sending, .. } = &mut *round;
         let obeys = self.config.overrides;
         let goes = |position: usize| {
@@ -129,7 +129,8 @@ impl Batch<'_> {
             if letters[position].delivery.retry.planned.is_some_and(|planned| planned <= now.at) {
                 return false;
             }
-            !obeys || overrides.allow_attempt(&case.letter, case.is_sent_by_override(), now.moment())
+            let (target, overridden) = (|| case.leads_to(targets), case.is_sent_by_override());
+            !obeys || overrides.allow_attempt(&case.letter, target, overridden, now.moment())
         };
         let is_shut = obeys && overrides.are_old(now.age);
         let next = if is_shut { None } else { sending.poll(now.elapsed, health, goes) };
@@ -194,9 +195,6 @@ impl Batch<'_> {
         match resolve(case.verdict.as_ref()?, &case.letter, requeue, known) {
             RouteResolution::Send(destination) => {
                 case.target = Some(destination.endpoint.clone());
-                if let Some(through) = &destination.subscription {
-                    self.memory.recovery.leads_to(&through.subscription, &destination.endpoint);
-                }
                 return Some(destination);
             }
             RouteResolution::Archive(reason, detail) => case.archive(reason, Some(detail)),

@@ -7,11 +7,13 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
+
 use super::action::{DocumentRead, no_answer};
 use super::moment::Moment;
 use crate::failure::{Failure, FailureClass};
 use crate::letter::Letter;
-use crate::policy::{BadOverrides, Override, OverrideAction, OverrideAnswer, Overrides};
+use crate::policy::{BadOverrides, LetterTarget, Override, OverrideAction, OverrideAnswer, Overrides};
 
 /// The time after which the overrides are read again. A new hold counts after this time at the latest.
 const READ_EVERY: Duration = Duration::from_secs(15);
@@ -51,8 +53,14 @@ impl KnownOverrides {
 
     /// Reports whether an attempt that was decided by an earlier reading may still begin. `overridden` says
     /// whether an override asked for it.
-    pub(super) fn allow_attempt(&self, letter: &Letter, overridden: bool, now: Moment) -> bool {
-        match self.on(letter, now).action() {
+    pub(super) fn allow_attempt(
+        &self,
+        letter: &Letter,
+        target: impl FnOnce() -> LetterTarget,
+        overridden: bool,
+        now: Moment,
+    ) -> bool {
+        match self.on(letter, target, now).action() {
             Some(OverrideAction::Hold | OverrideAction::GiveUp) => false,
             Some(OverrideAction::Retry) => true,
             None => !overridden,
@@ -104,15 +112,25 @@ impl KnownOverrides {
         taken
     }
 
-    /// Returns the known override about a letter.
-    pub(super) fn on(&self, letter: &Letter, now: Moment) -> OverrideAnswer {
+    /// Reports whether an override asks for letters' targets.
+    pub(super) fn ask_for_target(&self, now: Timestamp) -> bool {
+        self.overrides.ask_for_target(now)
+    }
+
+    /// Returns the known override about a letter. Its target is asked for only if an override asks for that.
+    pub(super) fn on(
+        &self,
+        letter: &Letter,
+        target: impl FnOnce() -> LetterTarget,
+        now: Moment,
+    ) -> OverrideAnswer {
         let Some(read) = self.read else {
             return if self.waits(now.age) { OverrideAnswer::Unread } else { OverrideAnswer::Nothing };
         };
         let is_fresh = now.age.saturating_sub(read.age) <= MAX_OVERRIDES_AGE;
         let counts = |override_: &Override| is_fresh || override_.action == OverrideAction::Hold;
-        let first = self.overrides.first(letter, now.at, counts);
-        first.map_or(OverrideAnswer::Nothing, |override_| OverrideAnswer::By(override_.clone().into()))
+        let target = if self.ask_for_target(now.at) { target() } else { LetterTarget::Nowhere };
+        self.overrides.first(letter, &target, now.at, counts)
     }
 
     /// Reports whether letters wait until the overrides are read for the first time.

@@ -4,6 +4,7 @@ use super::config::BatchConfig;
 use super::health::Health;
 use super::knowledge::InstanceKnowledge;
 use super::known_overrides::KnownOverrides;
+use super::known_targets::KnownTargets;
 use super::recovery::RecoveryMemory;
 
 /// Everything that one instance of the function remembers from batch to batch.
@@ -12,6 +13,7 @@ pub struct InstanceMemory {
     pub(super) knowledge: InstanceKnowledge,
     pub(super) health: Health,
     pub(super) overrides: KnownOverrides,
+    pub(super) targets: KnownTargets,
     pub(super) recovery: RecoveryMemory,
 }
 
@@ -23,6 +25,7 @@ impl InstanceMemory {
             knowledge: InstanceKnowledge::new(config),
             health: Health::default(),
             overrides: KnownOverrides::default(),
+            targets: KnownTargets::default(),
             recovery: RecoveryMemory::default(),
         }
     }

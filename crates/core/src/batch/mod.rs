@@ -35,6 +35,7 @@
 //! | `time` | the division of an invocation's time |
 //! | `moment` | the present by both clocks, and the age by which an instance forgets |
 //! | `resolve`, `subscription` | whether a letter may go where its route leads |
+//! | `known_targets` | where subscriptions lead |
 //! | `questions` | the two passes of a round: letters do not wait for look-ups that hang |
 //! | `throttle` | turns at an endpoint |
 //! | `outgoing`, `packed_facts` | letters on their way out, and their size |
@@ -68,6 +69,7 @@ mod health;
 mod in_flight;
 mod knowledge;
 mod known_overrides;
+mod known_targets;
 mod machine;
 mod memory;
 mod moment;
@@ -106,6 +108,7 @@ pub use foresight::{LetterForecast, foresee};
 pub use group_order::GroupOrder;
 pub use health::{Health, HealthChange};
 pub use in_flight::{IN_FLIGHT_LIMIT, InFlightEstimate, MAX_DELAY, WaitingPlace};
+pub use known_targets::KnownTargets;
 pub use machine::BatchMachine;
 pub use memory::InstanceMemory;
 pub use moment::{InstanceAge, Moment};

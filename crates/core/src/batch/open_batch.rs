@@ -224,7 +224,8 @@ impl Batch<'_> {
         self.asked(vec![(LookupQuestion::Search(queue), end)], now);
     }
 
-    /// Reads the delivery policies of subscriptions, for rules that use them.
+    /// Looks up subscriptions before anything is decided: for rules that use their delivery policies, and for overrides that
+    /// ask for targets.
     pub(super) fn read_delivery_policies(&mut self, now: InvocationNow) -> (BatchStage, Option<Action>) {
         self.order = GroupOrder::new(self.cases.iter().map(PendingLetter::fifo_group));
         let route = |case: &PendingLetter<'_>| {
@@ -234,6 +235,7 @@ impl Batch<'_> {
         };
         let routes: Vec<_> = self.cases.iter().map(route).collect();
         let mut subscriptions = subscriptions(routes.iter().flatten());
+        subscriptions.extend(self.subscriptions_for_overrides(now));
         let asking =
             |arn: &Arn| self.memory.health.asking(&LookupQuestion::Subscription(arn.clone()), now.age);
         subscriptions.retain(|arn| asking(arn) != QuestionTurn::NotNow);
@@ -246,6 +248,22 @@ impl Batch<'_> {
         (BatchStage::AwaitDeliveryPolicies(routes), Some(action))
     }
 
+    /// Returns the subscriptions whose endpoints overrides ask for and that were not seen yet.
+    fn subscriptions_for_overrides(&self, now: InvocationNow) -> BTreeSet<Arn> {
+        let memory = &self.memory;
+        if !self.config.overrides || !memory.overrides.ask_for_target(now.at) {
+            return BTreeSet::new();
+        }
+        let route = |case: &PendingLetter<'_>| {
+            let route = case.rule.route(&case.letter, case.facts.discovered.as_ref());
+            let refused = refusal_at_sight(&route, &case.letter, case.letter.dead_letter_queue());
+            (refused.is_none() && memory.targets.must_look_up(&route, now.age)).then_some(route)
+        };
+        let undecided = self.cases.iter().filter(|case| case.is_undecided());
+        let routes: Vec<_> = undecided.filter_map(route).collect();
+        subscriptions(routes.iter())
+    }
+
     /// Takes over the delivery policies. A subscription that does not exist has none.
     pub(super) fn take_delivery_policies(
         &mut self,
@@ -256,6 +274,9 @@ impl Batch<'_> {
         // There is no second pass here.
         self.pass = RoundPass::Second;
         self.subscriptions_asked(known, now);
+        if self.memory.overrides.ask_for_target(now.at) {
+            self.apply_overrides(now.moment());
+        }
         let knowledge = &mut self.memory.knowledge;
         for (case, route) in self.cases.iter_mut().zip(routes) {
             let Some(arn) = route.as_ref().and_then(Route::subscription) else { continue };

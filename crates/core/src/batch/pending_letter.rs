@@ -7,6 +7,7 @@ use jiff::Timestamp;
 
 use super::action::{ArchiveContext, CannotPack, SendResult};
 use super::foresight::foresee;
+use super::known_targets::KnownTargets;
 use super::outcome::{LetterReport, NotDone, Outcome};
 use super::resolve::refusal_at_sight;
 use super::time::later;
@@ -16,7 +17,7 @@ use crate::endpoint::Endpoint;
 use crate::failure::{FUNCTION_ERROR, Failure};
 use crate::letter::{Letter, Origin};
 use crate::policy::{
-    ArchiveReason, Decision, DeferReason, Deferral, DeliverySpec, LetterFacts, OverrideAction,
+    ArchiveReason, Decision, DeferReason, Deferral, DeliverySpec, LetterFacts, LetterTarget, OverrideAction,
     OverrideAnswer, Policy, Retention, Retry, Route, Rule, RuleAction, Verdict, plus, seconds_until,
 };
 
@@ -135,6 +136,13 @@ impl<'p> PendingLetter<'p> {
         }
     }
 
+    /// Returns what is known of the endpoint that it goes to.
+    pub(super) fn leads_to(&self, targets: &KnownTargets) -> LetterTarget {
+        let by_rule =
+            || targets.of(&self.rule.route(&self.letter, self.facts.discovered.as_ref()), &self.letter);
+        self.target.as_ref().map_or_else(by_rule, |target| LetterTarget::Known(target.name()))
+    }
+
     /// Reports whether an override asks for its attempt.
     pub(super) fn is_sent_by_override(&self) -> bool {
         self.facts.overridden.action() == Some(OverrideAction::Retry)
@@ -180,7 +188,7 @@ impl<'p> PendingLetter<'p> {
     pub(super) fn may_be_held(&self) -> bool {
         match &self.facts.overridden {
             OverrideAnswer::Nothing => self.rule.action == RuleAction::Hold,
-            OverrideAnswer::Unread => true,
+            OverrideAnswer::Unread | OverrideAnswer::MayHold(_) => true,
             OverrideAnswer::By(override_) => override_.action == OverrideAction::Hold,
         }
     }

@@ -125,6 +125,7 @@ impl Batch<'_> {
         };
         let ends = known.iter().filter_map(end).collect();
         self.asked(ends, now);
+        self.memory.targets.looked_up(known, now.age);
     }
 
     /// Asks for the number of letters in flight, if deferred letters could be moved and the known number is

@@ -120,6 +120,12 @@ impl Subscription {
         }
     }
 
+    /// Returns the endpoint, if the function can deliver to it.
+    #[must_use]
+    pub fn deliverable(&self) -> Option<Endpoint> {
+        self.reachable().ok()
+    }
+
     /// Returns the endpoint by its protocol.
     fn reachable(&self) -> Result<Endpoint, String> {
         let protocol = self.protocol.as_str();

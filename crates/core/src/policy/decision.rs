@@ -72,7 +72,9 @@ impl Deferral {
     pub fn wait(&self, now: Timestamp) -> u64 {
         let until_due = seconds_until(now, self.due);
         match self.why {
-            DeferReason::Overridden | DeferReason::OverridesUnread => until_due.max(self.hide),
+            DeferReason::Overridden | DeferReason::OverridesUnread | DeferReason::TargetUnknown => {
+                until_due.max(self.hide)
+            }
             DeferReason::Failed | DeferReason::Early | DeferReason::Hop | DeferReason::Hold => until_due,
             // The attempt may be made after the hiding, before the time from which an override has brought it
             // forward.
@@ -106,6 +108,8 @@ pub enum DeferReason {
     Overridden,
     /// The overrides were not read yet, so one may hold it.
     OverridesUnread,
+    /// An override to hold asks for its target, which could not be looked up.
+    TargetUnknown,
     /// Its target is down and is tried again later.
     EndpointDown,
     /// Its target is slow, and gets its letters together.
@@ -175,10 +179,10 @@ impl ArchiveReason {
 }
 
 impl DeferReason {
-    /// Reports whether a rule or an override holds the letter, or an override that is not read yet may.
+    /// Reports whether a rule or an override holds the letter, or may.
     #[must_use]
     pub fn is_held(self) -> bool {
-        matches!(self, Self::Hold | Self::Overridden | Self::OverridesUnread)
+        matches!(self, Self::Hold | Self::Overridden | Self::OverridesUnread | Self::TargetUnknown)
     }
 
     /// Returns the name in logs.
@@ -192,6 +196,7 @@ impl DeferReason {
             Self::Throttled => "throttled",
             Self::Overridden => "overridden",
             Self::OverridesUnread => "overrides_unread",
+            Self::TargetUnknown => "target_unknown",
             Self::EndpointDown => "endpoint_down",
             Self::EndpointSlow => "endpoint_slow",
         }

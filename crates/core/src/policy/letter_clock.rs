@@ -87,11 +87,12 @@ impl LetterClock {
     }
 
     /// Keeps back a letter that would be attempted or archived while it is unknown whether an override holds it.
-    pub(super) fn until_overrides_are_read(
+    pub(super) fn keep_a_minute(
         &self,
         decision: Decision,
         planned: Timestamp,
         retry: u32,
+        why: DeferReason,
         now: Timestamp,
     ) -> Decision {
         match decision {
@@ -99,7 +100,7 @@ impl LetterClock {
             Decision::Defer(_) => decision,
             Decision::Deliver(_) | Decision::Archive(..) => {
                 let until = plus(now, UNREAD_WAIT);
-                self.keep_back(now, until, planned, retry, DeferReason::OverridesUnread)
+                self.keep_back(now, until, planned, retry, why)
             }
         }
     }

@@ -12,6 +12,7 @@ mod document;
 mod fields;
 mod json;
 mod letter_clock;
+mod letter_target;
 mod matcher;
 mod overrides;
 mod retention;
@@ -27,6 +28,7 @@ pub use delivery::{DeliveryPolicy, DeliverySpec};
 pub use document::{BadPolicy, DEFAULT_RULE};
 pub use fields::DocumentFault;
 pub use json::{after_mark, read_json};
+pub use letter_target::LetterTarget;
 pub use matcher::rounds_numbers;
 pub use overrides::{
     BadOverrides, MAX_OVERRIDES, MAX_OVERRIDES_BYTES, OVERRIDES_VERSION, Override, OverrideAction,

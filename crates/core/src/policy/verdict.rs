@@ -103,7 +103,8 @@ impl Verdict<'_> {
     /// Reports whether the letter waits because of these overrides, or while they are unknown.
     #[must_use]
     pub fn is_kept_back(&self, overridden: &OverrideAnswer) -> bool {
-        let by_overrides = |why| why == DeferReason::Overridden || *overridden == OverrideAnswer::Unread;
+        let may_hold = matches!(overridden, OverrideAnswer::Unread | OverrideAnswer::MayHold(_));
+        let by_overrides = |why| why == DeferReason::Overridden || may_hold;
         matches!(&self.decision, Decision::Defer(deferral) if by_overrides(deferral.why))
     }
 
@@ -265,7 +266,12 @@ impl Rule {
                 bring_forward(by_rule(), schedule, letter, stands, now)
             }
             OverrideAnswer::Nothing => by_rule(),
-            OverrideAnswer::Unread => clock.until_overrides_are_read(by_rule(), planned, next, now),
+            OverrideAnswer::Unread => {
+                clock.keep_a_minute(by_rule(), planned, next, DeferReason::OverridesUnread, now)
+            }
+            OverrideAnswer::MayHold(_) => {
+                clock.keep_a_minute(by_rule(), planned, next, DeferReason::TargetUnknown, now)
+            }
             OverrideAnswer::By(override_) => match override_.action {
                 OverrideAction::Hold => clock.hold_by_override(override_.until, planned, next, now),
                 OverrideAction::Retry => bring_forward(redrive(), schedule, letter, stands, now),

@@ -1,7 +1,9 @@
 //! The document of overrides, and the override that a letter falls under.
 
 use jiff::{SignedDuration, Timestamp};
-use redrive_core::policy::{MAX_OVERRIDES, OverrideAction, Overrides};
+use redrive_core::endpoint::TargetName;
+use redrive_core::policy::{LetterTarget, MAX_OVERRIDES, OverrideAction, OverrideAnswer, Overrides, Policy};
+use redrive_testing::{BILLING, RecordBuilder, WORKER, event, letters_of};
 use serde_json::{Value, json};
 
 fn override_(id: &str, action: &str, more: &Value) -> Value {
@@ -109,9 +111,26 @@ fn a_pattern_that_can_match_nothing_is_a_fault() {
             json!({ "subscriptionArn": [7] }),
             "overrides[0].match.subscriptionArn: is a text, so 7 can match nothing",
         ),
+        (
+            json!({ "target": ["payments-worker"] }),
+            "overrides[0].match.target: is an ARN, or the scheme, the host and a digest of a URL: write \"#",
+        ),
+        (
+            json!({ "$or": [{ "target": ["https://a.example/secret"] }, { "origin": ["sns"] }] }),
+            "overrides[0].match.$or[0].target: is an ARN, or the scheme, the host and a digest of a URL: write \"https://a.example#",
+        ),
+        (
+            json!({ "target": [{ "prefix": "https://a.example/se" }] }),
+            "overrides[0].match.target: is an ARN, or the scheme, the host and a digest of a URL, so a prefix with a path",
+        ),
+        (
+            json!({ "target": { "x": ["y"] } }),
+            "overrides[0].match.target: has no fields, so \"x\" can match nothing",
+        ),
     ] {
         let told = parse(&[override_("a", "hold", &json!({ "match": pattern }))]).unwrap_err();
         assert!(told.starts_with(fault), "{told}");
+        assert!(!told.contains("/se"), "the path of a URL can be a secret: {told}");
     }
 }
 
@@ -157,4 +176,54 @@ fn a_long_text_is_cut_where_it_is_told() {
     }
     let version = json!({ "version": long, "overrides": [] }).to_string();
     assert!(Overrides::parse(version.as_bytes()).unwrap_err().to_string().chars().count() < 600);
+}
+
+/// What is unknown of a letter's target makes a hold wait, wherever in the pattern it is asked for, and nothing else.
+#[test]
+fn what_is_not_known_of_a_target_holds_and_does_nothing_else() {
+    let worker = LetterTarget::Known(TargetName::read(WORKER));
+    let letter = &letters_of(&event(&[RecordBuilder::envelope("a")]))[0];
+    let sns = json!(["sns"]);
+    for (pattern, of_worker, unknown) in [
+        (json!({ "target": [WORKER] }), true, "may"),
+        (json!({ "target": [WORKER], "origin": sns }), true, "may"),
+        (json!({ "target": [WORKER], "origin": ["sqs"] }), false, "no"),
+        (json!({ "target": [{ "suffix": "-worker" }] }), true, "may"),
+        (json!({ "target": [{ "anything-but": [WORKER] }] }), false, "may"),
+        (json!({ "target": [{ "exists": true }] }), true, "may"),
+        (json!({ "target": [{ "exists": false }] }), false, "may"),
+        (json!({ "target": [{ "exists": false }], "origin": ["sqs"] }), false, "no"),
+        (json!({ "$or": [{ "target": [WORKER] }, { "origin": sns }] }), true, "yes"),
+        (json!({ "$or": [{ "target": [BILLING] }, { "origin": ["sqs"] }] }), false, "may"),
+        (
+            json!({ "$or": [{ "target": [{ "exists": false }] }, { "subject": [{ "exists": false }] }] }),
+            true,
+            "yes",
+        ),
+        (json!({ "origin": sns }), true, "yes"),
+    ] {
+        for action in ["hold", "retry", "give-up"] {
+            let overrides = parse(&[override_("a", action, &json!({ "match": pattern }))]).unwrap();
+            let answer = |target: &LetterTarget| match overrides.on(letter, target, at(1)) {
+                OverrideAnswer::By(_) => "yes",
+                OverrideAnswer::MayHold(_) => "may",
+                _ => "no",
+            };
+            let of_unknown = if action == "hold" || unknown != "may" { unknown } else { "no" };
+            let yes = |is: bool| if is { "yes" } else { "no" };
+            assert_eq!(
+                (answer(&worker), answer(&LetterTarget::Unknown)),
+                (yes(of_worker), of_unknown),
+                "{action} {pattern}"
+            );
+        }
+    }
+}
+
+/// Rules decide where a letter goes, so they cannot ask for it.
+#[test]
+fn a_rule_cannot_ask_for_the_target() {
+    let rule = json!({ "rules": [{ "name": "r", "match": { "target": [WORKER] }, "action": "hold" }] });
+    let told = Policy::parse(&rule.to_string()).unwrap_err().to_string();
+    assert!(told.contains("only overrides can ask for it"), "{told}");
 }

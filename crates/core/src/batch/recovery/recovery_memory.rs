@@ -8,12 +8,11 @@ use jiff::Timestamp;
 use super::failing_endpoints::FailingEndpoints;
 use super::known_recoveries::KnownRecoveries;
 use super::wake_pace::WakePace;
-use crate::arn::Arn;
-use crate::endpoint::{Endpoint, TargetName};
-use crate::policy::{Route, SCOUT_SECONDS};
+use crate::endpoint::TargetName;
+use crate::policy::SCOUT_SECONDS;
 use crate::waiting::WaitingLetter;
 
-/// The largest number of endpoints and of subscriptions that are remembered.
+/// The largest number of endpoints that are remembered.
 const MAX_KEPT: usize = 1_000;
 
 /// The largest number of lines that are kept to be listed anew. More are left to their schedules.
@@ -62,30 +61,11 @@ pub(in crate::batch) struct RecoveryMemory {
     left: HashMap<String, (Vec<WaitingLetter>, Timestamp)>,
     /// The age of the instance when the scout of each endpoint comes back.
     scouts: HashMap<TargetName, Duration>,
-    /// The endpoints of subscriptions.
-    endpoints: HashMap<Arn, TargetName>,
     /// The age of the instance until which nothing is read or written, because a call failed.
     pub(super) rests_until: Duration,
 }
 
 impl RecoveryMemory {
-    /// Takes note of a subscription's endpoint.
-    pub(in crate::batch) fn leads_to(&mut self, subscription: &Arn, endpoint: &Endpoint) {
-        if self.endpoints.len() >= MAX_KEPT && !self.endpoints.contains_key(subscription) {
-            self.endpoints.clear();
-        }
-        self.endpoints.insert(subscription.clone(), endpoint.name());
-    }
-
-    /// Returns the endpoint to which a route leads, as far as it was seen.
-    pub(super) fn endpoint_of(&self, route: &Route) -> Option<TargetName> {
-        match route {
-            Route::To(arn) => Endpoint::of_arn(arn.clone()).map(|endpoint| endpoint.name()),
-            Route::ThroughSubscription(subscription) => self.endpoints.get(subscription).cloned(),
-            Route::ToTopicOf(..) | Route::Returned { .. } | Route::Nowhere(..) => None,
-        }
-    }
-
     /// Reports whether a letter is to find out whether its endpoint is back. There is one at a time for each endpoint that is
     /// down.
     pub(in crate::batch) fn sends_scout(&mut self, target: &TargetName, age: Duration) -> bool {

@@ -22,7 +22,7 @@ use crate::batch::state::{ActionChain, ActionId, Batch, DueRetries};
 use crate::batch::time::{half_of, later};
 use crate::endpoint::TargetName;
 use crate::failure::Failure;
-use crate::policy::{DeferReason, Retry, SCOUT_SECONDS};
+use crate::policy::{DeferReason, LetterTarget, Retry, SCOUT_SECONDS};
 use crate::waiting::{ENDPOINT_DOWN, Recoveries, WaitingKey, WaitingLetter, written_at};
 
 /// The number of letters of an instance's first claim for a recovery, by their keys. Each claim is twice as large as the one
@@ -53,11 +53,11 @@ const SHOWS_SOON: Duration = Duration::from_mins(1);
 impl Batch<'_> {
     /// Takes note of the endpoints that are back, for letters that wait in the requeue.
     pub(in crate::batch) fn apply_recoveries(&mut self, now: Timestamp) {
-        let memory = &self.memory.recovery;
+        let known = &self.memory.recovery.known;
         for case in self.cases.iter_mut().filter(|case| case.letter.mark.is_some()) {
-            let route = case.rule.route(&case.letter, case.facts.discovered.as_ref());
-            let endpoint = memory.endpoint_of(&route);
-            case.facts.recovered = endpoint.and_then(|endpoint| memory.known.recovered_at(&endpoint, now));
+            if let LetterTarget::Known(endpoint) = case.leads_to(&self.memory.targets) {
+                case.facts.recovered = known.recovered_at(&endpoint, now);
+            }
         }
     }
 
@@ -75,9 +75,9 @@ impl Batch<'_> {
             return None;
         }
         let is_left_alone = |(index, retry): &(usize, Retry)| {
-            let route = self.cases[*index].verdict.as_ref().map(|verdict| &verdict.route);
-            let endpoint = route.and_then(|route| memory.endpoint_of(route));
-            retry.is_early() && endpoint.is_some_and(|endpoint| !self.memory.health.is_up_by_name(&endpoint))
+            let endpoint = self.cases[*index].leads_to(&self.memory.targets);
+            let is_down = |endpoint: &TargetName| !self.memory.health.is_up_by_name(endpoint);
+            retry.is_early() && matches!(&endpoint, LetterTarget::Known(endpoint) if is_down(endpoint))
         };
         if !due.iter().any(is_left_alone) {
             return None;

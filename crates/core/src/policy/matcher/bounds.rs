@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::compile::compile;
 use super::json_view::{MatchObject, MatchValue};
+use super::kinds::FieldKind;
 use super::pattern::Pattern;
 use super::steps;
 use crate::policy::fields::FaultCollector;
@@ -12,7 +13,8 @@ const MAX_LETTER: usize = 256 * 1024;
 
 fn pattern(of_message: &Value) -> Pattern {
     let faults = FaultCollector::default();
-    let pattern = compile(&MatchValue::from(&json!({ "message": of_message })), &faults, "");
+    let pattern =
+        compile(&MatchValue::from(&json!({ "message": of_message })), FieldKind::Letter, &faults, "");
     assert_eq!(faults.into_inner(), []);
     pattern
 }
@@ -135,7 +137,7 @@ fn alternatives_are_not_written_out_for_a_field_of_the_letter_itself() {
     let of_message = json!(choices.collect::<serde_json::Map<_, _>>());
     let faults = FaultCollector::default();
     let asked = json!({ "subject": [{ "exists": false }], "message": of_message });
-    let pattern = compile(&MatchValue::from(&asked), &faults, "");
+    let pattern = compile(&MatchValue::from(&asked), FieldKind::Letter, &faults, "");
     assert_eq!(faults.into_inner(), []);
     let elements = |last: &Value| {
         let others = std::iter::repeat_n(json!({ "a": "y", "b": "y" }), 1_000);

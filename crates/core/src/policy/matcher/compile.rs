@@ -18,15 +18,20 @@ const MAX_COMBINATIONS: usize = 1_000;
 const MAX_FIELDS: usize = 10_000;
 
 /// The name of a choice between objects.
-const OR: &str = "$or";
+pub(in crate::policy) const OR: &str = "$or";
 
-/// Reads a pattern over letters. Its faults are noted, and what it returns with faults is of no use.
-pub(super) fn compile(pattern: &MatchValue<'_>, faults: &FaultCollector, path: &str) -> Pattern {
+/// Reads a pattern over letters, of these fields. Its faults are noted, and what it returns with faults is of no use.
+pub(super) fn compile(
+    pattern: &MatchValue<'_>,
+    fields: FieldKind,
+    faults: &FaultCollector,
+    path: &str,
+) -> Pattern {
     let reader = PatternReader { faults };
     let mut draft = PatternDraft::default();
     match pattern {
         MatchValue::Object(object) if !object.is_empty() => {
-            draft = reader.object(object, FieldKind::Letter, path, false);
+            draft = reader.object(object, fields, path, false);
         }
         _ => reader.fault(path, "must be an object with at least one field"),
     }

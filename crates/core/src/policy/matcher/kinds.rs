@@ -5,8 +5,9 @@
 use super::decimal::Decimal;
 use super::json_view::MatchValue;
 use super::values::{NumberRange, WantedValue};
-use super::view::VIEW;
+use super::view::{TARGET, VIEW};
 use crate::arn::{Arn, ArnKind};
+use crate::endpoint::TargetName;
 use crate::letter::{MARK_ATTRIBUTE, Origin};
 
 /// The names of all operators.
@@ -27,6 +28,10 @@ pub(super) const OPERATORS: [&str; 9] = [
 pub(super) enum FieldKind {
     /// The fields of the letter.
     Letter,
+    /// The same, and the target.
+    LetterAndTarget,
+    /// The name of a target.
+    Target,
     /// One of [`Origin::NAMES`].
     Origin,
     /// The ARN of a topic, subscription or queue.
@@ -65,8 +70,14 @@ impl FieldKind {
             (Self::Letter, "retry") => Ok(Self::Count),
             (Self::Letter, "error") => Ok(Self::Error),
             (Self::Letter, "message") | (Self::Any, _) => Ok(Self::Any),
+            (Self::LetterAndTarget, TARGET) => Ok(Self::Target),
+            (Self::LetterAndTarget, name) => Self::Letter.field(name),
+            (Self::Letter, TARGET) => Err(format!(
+                "has no field {name:?}: the target of a letter follows from its rule, so only overrides can ask for it"
+            )),
             (Self::Letter, _) => {
-                Err(format!("has no field {name:?}; fields of a letter are {}", VIEW.join(", ")))
+                let fields: Vec<_> = VIEW.into_iter().filter(|field| *field != TARGET).collect();
+                Err(format!("has no field {name:?}; fields of a letter are {}", fields.join(", ")))
             }
             (Self::Error, _) => Err(format!("has no field {name:?}; it has code and message")),
             (Self::Attributes, MARK_ATTRIBUTE) => {
@@ -78,21 +89,17 @@ impl FieldKind {
                  attribute's name"
             )),
             (Self::Attribute, _) => Ok(Self::Any),
-            (Self::Origin | Self::Arn(_) | Self::Id | Self::Subject | Self::Text | Self::Count, _)
-                if is_operator =>
-            {
+            (_, _) if is_operator => {
                 Err(format!("holds {name} where a list belongs: write [{{\"{name}\": ...}}]"))
             }
-            (Self::Origin | Self::Arn(_) | Self::Id | Self::Subject | Self::Text | Self::Count, _) => {
-                Err(format!("has no fields, so {name:?} can match nothing: write a list of values"))
-            }
+            (_, _) => Err(format!("has no fields, so {name:?} can match nothing: write a list of values")),
         }
     }
 
     /// Says why a list cannot stand for it, if that is so.
     pub(super) fn refuses_list(self) -> Option<&'static str> {
         match self {
-            Self::Letter => Some("must be an object with at least one field"),
+            Self::Letter | Self::LetterAndTarget => Some("must be an object with at least one field"),
             Self::Attributes => {
                 Some("holds attributes by name, so a list can match nothing: ask for an attribute")
             }
@@ -106,9 +113,17 @@ impl FieldKind {
         let never = |why: &str| Some(format!("{why}, so {told} can match nothing"));
         match (self, wanted) {
             // What an anything-but excludes was looked at before.
-            (Self::Attribute | Self::Any | Self::Letter | Self::Attributes | Self::Error, _)
+            (
+                Self::Attribute
+                | Self::Any
+                | Self::Letter
+                | Self::LetterAndTarget
+                | Self::Attributes
+                | Self::Error,
+                _,
+            )
             | (
-                Self::Subject | Self::Text | Self::Arn(ArnKind::Topic | ArnKind::Subscription),
+                Self::Subject | Self::Target | Self::Text | Self::Arn(ArnKind::Topic | ArnKind::Subscription),
                 WantedValue::Absent,
             )
             | (_, WantedValue::Exists | WantedValue::AnythingBut(_)) => None,
@@ -126,6 +141,7 @@ impl FieldKind {
                 if Origin::NAMES.iter().any(takes) { None } else { never(&none) }
             }
             (Self::Arn(kind), wanted) => arn_refuses(kind, wanted, told),
+            (Self::Target, wanted) => target_refuses(wanted),
             (Self::Id | Self::Subject | Self::Text, _) => None,
         }
     }
@@ -134,7 +150,7 @@ impl FieldKind {
 impl FieldKind {
     /// Reports whether it is of a field of the letter itself that may be absent and is no list.
     pub(super) fn is_plain(self) -> bool {
-        matches!(self, Self::Subject | Self::Arn(ArnKind::Topic | ArnKind::Subscription))
+        matches!(self, Self::Subject | Self::Target | Self::Arn(ArnKind::Topic | ArnKind::Subscription))
     }
 }
 
@@ -147,6 +163,26 @@ fn has_count(range: &NumberRange) -> bool {
     let low = range.low.as_ref().and_then(|(low, _)| low.floor()).unwrap_or(0);
     let counts = [low, low.saturating_add(1)].map(|count| Decimal::of(&count.to_string()));
     counts.iter().any(|count| is_count(count) && range.contains(count))
+}
+
+/// A URL is known by its scheme, host and a digest only. The rest of it can be a secret, so it is not told.
+fn target_refuses(wanted: &WantedValue) -> Option<String> {
+    let why = "is an ARN, or the scheme, the host and a digest of a URL";
+    match wanted {
+        WantedValue::Text(text) => {
+            let name = TargetName::read(text);
+            (name.as_str() != text).then(|| format!("{why}: write {:?}", name.as_str()))
+        }
+        WantedValue::Prefix(text) if has_path(text) => {
+            Some(format!("{why}, so a prefix with a path can match nothing"))
+        }
+        _ => None,
+    }
+}
+
+/// Reports whether a beginning of a URL has something behind the host.
+fn has_path(beginning: &str) -> bool {
+    beginning.split_once("://").is_some_and(|(_, rest)| rest.contains(['/', '?', '@']))
 }
 
 fn arn_refuses(kind: ArnKind, wanted: &WantedValue, told: &str) -> Option<String> {

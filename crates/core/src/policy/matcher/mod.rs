@@ -27,11 +27,15 @@ use serde_json::Value;
 
 use super::fields::FaultCollector;
 use super::json::after_mark;
+use super::letter_target::LetterTarget;
 use crate::letter::Letter;
+use kinds::FieldKind;
 use pattern::Pattern;
+use view::AssumingView;
 
+pub(super) use compile::OR;
 pub(super) use json_view::MatchValue;
-pub(super) use view::LetterView;
+pub(super) use view::{FIELDS_OF_LINE, LetterView, TARGET};
 
 /// Reports whether a JSON text holds a number that is rounded when it is read into a [`Value`]. In a pattern the rounded
 /// number would match something else.
@@ -49,23 +53,36 @@ pub(super) struct Matcher(Vec<(usize, Pattern)>);
 impl Matcher {
     /// Adds the pattern of a rule. Faults are noted with their path, which begins with `path`.
     pub(super) fn add(&mut self, rule: usize, pattern: &MatchValue<'_>, faults: &FaultCollector, path: &str) {
-        self.0.push((rule, compile::compile(pattern, faults, path)));
+        self.0.push((rule, compile::compile(pattern, FieldKind::Letter, faults, path)));
+    }
+
+    /// Returns the pattern of an override, which can ask for the target too.
+    pub(super) fn of_override(pattern: &MatchValue<'_>, faults: &FaultCollector, path: &str) -> Self {
+        Self(vec![(0, compile::compile(pattern, FieldKind::LetterAndTarget, faults, path))])
     }
 
     /// Returns the first rule whose pattern matches.
     pub(super) fn first(&self, letter: &Letter) -> Option<usize> {
         let message = self.is_about_message().then(|| letter.message());
-        self.first_of(&LetterView::of(letter, message.as_deref()))
+        let view = LetterView::of(letter, message.as_deref(), &LetterTarget::Nowhere);
+        let view = AssumingView { view: &view, unknown_fits: false };
+        self.0.iter().find(|(_, pattern)| pattern.matches(&view)).map(|(rule, _)| *rule)
     }
 
-    /// Returns the first rule whose pattern matches a view.
-    pub(super) fn first_of(&self, view: &LetterView<'_>) -> Option<usize> {
-        self.0.iter().find(|(_, pattern)| pattern.matches(view)).map(|(rule, _)| *rule)
+    /// Reports whether a pattern matches a view, if what is unknown of it fits, or if that does not.
+    pub(super) fn matches(&self, view: &LetterView<'_>, unknown_fits: bool) -> bool {
+        let view = AssumingView { view, unknown_fits };
+        self.0.iter().any(|(_, pattern)| pattern.matches(&view))
     }
 
     /// Reports whether a view must have the message.
     pub(super) fn is_about_message(&self) -> bool {
         self.0.iter().any(|(_, pattern)| pattern.is_about_message)
+    }
+
+    /// Reports whether a view must have the target.
+    pub(super) fn is_about_target(&self) -> bool {
+        self.0.iter().any(|(_, pattern)| pattern.is_about_target)
     }
 }
 

@@ -11,6 +11,7 @@ use super::draft::PatternDraft;
 use super::json_view::{MatchObject, MatchValue};
 use super::steps;
 use super::values::WantedValues;
+use super::view::TARGET;
 
 /// The pattern of one rule.
 #[derive(Debug, Default)]
@@ -20,6 +21,8 @@ pub(super) struct Pattern {
     flags: usize,
     /// True if it asks for something of the message, which may be large.
     pub(super) is_about_message: bool,
+    /// True if it asks for the target, which it can take a look-up to know.
+    pub(super) is_about_target: bool,
 }
 
 /// What a pattern asks of one place.
@@ -58,6 +61,11 @@ struct FieldAbsence {
 pub(super) trait MemberLookup {
     /// Returns a member by its name.
     fn member(&self, name: &str) -> Option<&MatchValue<'_>>;
+
+    /// Returns whether a member fits of which nothing is known. `None` says that it is known, or known to be absent.
+    fn assumed(&self, _name: &str) -> Option<bool> {
+        None
+    }
 }
 
 impl MemberLookup for MatchObject<'_> {
@@ -71,6 +79,7 @@ impl Pattern {
     /// patterns without choices.
     pub(super) fn of(draft: PatternDraft) -> Self {
         let is_about_message = draft.names("message");
+        let is_about_target = draft.names(TARGET);
         let mut flags = 0;
         let mut root = PatternLevel::of(draft, &mut flags);
         if flags > 0 {
@@ -83,7 +92,7 @@ impl Pattern {
         }
         // The message comes last: it may be large.
         root.fields.sort_by_key(|(name, _)| name == "message");
-        Self { root, flags, is_about_message }
+        Self { root, flags, is_about_message, is_about_target }
     }
 
     /// Reports whether a letter is what it asks.
@@ -122,10 +131,11 @@ impl PatternLevel {
         }
         let fits = |(name, level): &(String, Self)| {
             steps::count(1);
-            match members.member(name) {
+            let known = || match members.member(name) {
                 Some(value) => level.takes(value, absent),
                 None => level.is_absent(absent),
-            }
+            };
+            members.assumed(name).unwrap_or_else(known)
         };
         if !self.fields.iter().all(fits) {
             return false;

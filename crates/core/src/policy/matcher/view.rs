@@ -5,10 +5,15 @@ use std::cell::OnceCell;
 use super::json_view::{MatchObject, MatchValue};
 use super::pattern::MemberLookup;
 use crate::letter::{Letter, LetterCause, MARK_ATTRIBUTE, MessageAttribute, MessageAttributes};
+use crate::policy::letter_target::LetterTarget;
 use crate::waiting::WaitingLetter;
 
+/// The field that overrides alone can ask for: a letter's target follows from its rule.
+pub(in crate::policy) const TARGET: &str = "target";
+
 /// The fields of the view. A pattern over any other field could never match.
-pub(super) const VIEW: [&str; 10] = [
+pub(super) const VIEW: [&str; 11] = [
+    TARGET,
     "origin",
     "letterId",
     "queueArn",
@@ -28,29 +33,67 @@ pub(in crate::policy) struct LetterView<'l> {
     fields: [OnceCell<Option<MatchValue<'l>>>; VIEW.len()],
 }
 
+/// The fields that a line of the list of waiting letters has. It has the target too, if that was known.
+pub(in crate::policy) const FIELDS_OF_LINE: [&str; 4] =
+    ["letterId", "queueArn", "topicArn", "subscriptionArn"];
+
 #[derive(Debug)]
 enum ViewSource<'l> {
-    Letter { letter: &'l Letter, message: Option<&'l str> },
+    Letter { letter: &'l Letter, message: Option<&'l str>, target: &'l LetterTarget },
     Line(&'l WaitingLetter),
 }
 
+/// A view whose unknown fields all fit, or all do not.
+#[derive(Debug)]
+pub(super) struct AssumingView<'v, 'l> {
+    pub(super) view: &'v LetterView<'l>,
+    /// True if they fit.
+    pub(super) unknown_fits: bool,
+}
+
 impl<'l> LetterView<'l> {
-    /// Returns the view of a letter, with its message if a pattern is about that.
-    pub(in crate::policy) fn of(letter: &'l Letter, message: Option<&'l str>) -> Self {
-        Self { of: ViewSource::Letter { letter, message }, fields: Default::default() }
+    /// Returns the view of a letter, with its message and its target if a pattern is about them.
+    pub(in crate::policy) fn of(
+        letter: &'l Letter,
+        message: Option<&'l str>,
+        target: &'l LetterTarget,
+    ) -> Self {
+        Self { of: ViewSource::Letter { letter, message, target }, fields: Default::default() }
     }
 
     /// Returns the view of a waiting letter, with the fields of its line.
     pub(in crate::policy) fn of_line(line: &'l WaitingLetter) -> Self {
         Self { of: ViewSource::Line(line), fields: Default::default() }
     }
+
+    /// Reports whether the letter has a field of which nothing is known here.
+    fn is_unknown(&self, name: &str) -> bool {
+        match self.of {
+            ViewSource::Letter { target, .. } => name == TARGET && *target == LetterTarget::Unknown,
+            ViewSource::Line(line) => match name {
+                TARGET => line.target.is_none(),
+                name => !FIELDS_OF_LINE.contains(&name),
+            },
+        }
+    }
 }
 
-impl MemberLookup for LetterView<'_> {
+impl MemberLookup for AssumingView<'_, '_> {
+    fn member(&self, name: &str) -> Option<&MatchValue<'_>> {
+        self.view.member(name)
+    }
+
+    fn assumed(&self, name: &str) -> Option<bool> {
+        self.view.is_unknown(name).then_some(self.unknown_fits)
+    }
+}
+
+impl LetterView<'_> {
     fn member(&self, name: &str) -> Option<&MatchValue<'_>> {
         let field = VIEW.iter().position(|field| *field == name)?;
         let read = || match self.of {
-            ViewSource::Letter { letter, message } => field_of(letter, message, name),
+            ViewSource::Letter { target, .. } if name == TARGET => target.name().map(text),
+            ViewSource::Letter { letter, message, .. } => field_of(letter, message, name),
             ViewSource::Line(line) => field_of_line(line, name),
         };
         self.fields.get(field)?.get_or_init(read).as_ref()
@@ -63,6 +106,7 @@ fn field_of_line<'l>(line: &'l WaitingLetter, name: &str) -> Option<MatchValue<'
         "queueArn" => Some(text(line.dead_letter_queue_arn.as_ref().unwrap_or(&line.queue_arn).as_str())),
         "topicArn" => line.topic_arn.as_deref().map(text),
         "subscriptionArn" => line.subscription_arn.as_deref().map(text),
+        TARGET => line.target.as_ref().map(|target| text(target.as_str())),
         _ => None,
     }
 }

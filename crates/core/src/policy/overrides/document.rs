@@ -81,15 +81,14 @@ fn read(document: &Value, text: Option<&MatchValue<'_>>, faults: &FaultCollector
         if overrides.iter().any(|other| other.id == override_.id) {
             given.note("id", format!("{:?} is the id of another override", override_.id));
         }
-        let (mut matcher, pattern) = (Matcher::default(), MatchValue::from(&override_.pattern));
+        let pattern = MatchValue::from(&override_.pattern);
         let written = text.and_then(|text| text.at(&["overrides", &index.to_string(), "match"]));
         if written.is_some_and(|written| !written.is_kept_by(&pattern)) {
             given.note("match", "holds a number that would be rounded: write 15 digits at most");
         }
-        matcher.add(index, &pattern, faults, &given.path("match"));
+        matchers.push(Matcher::of_override(&pattern, faults, &given.path("match")));
         given.finish();
         overrides.push(override_);
-        matchers.push(matcher);
     }
     fields.finish();
     Overrides { overrides, matchers }

@@ -21,7 +21,7 @@
 //! }
 //! ```
 //!
-//! `match` is a pattern as in rules. `arrivedBefore`, `arrivedAfter` and `until` may be left out. The first override that
+//! `match` is a pattern as in rules, which can ask for the target too. `arrivedBefore`, `arrivedAfter` and `until` may be left out. The first override that
 //! matches a letter and is in force counts.
 
 mod document;
@@ -32,6 +32,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::fields::DocumentFault;
+use super::letter_target::LetterTarget;
 use super::matcher::{LetterView, Matcher};
 use crate::letter::Letter;
 
@@ -66,7 +67,7 @@ pub struct Override {
     /// The action on the letters.
     #[serde(rename = "do")]
     pub action: OverrideAction,
-    /// The pattern over letters, as in rules.
+    /// The pattern over letters, as in rules, and over their targets.
     #[serde(rename = "match")]
     pub pattern: Value,
     /// If set, the override is about letters that arrived before this time only.
@@ -160,6 +161,8 @@ pub enum OverrideAnswer {
     Nothing,
     /// Unknown, because the overrides were never read.
     Unread,
+    /// This override to hold may be about it: that takes a look-up to know which was not made.
+    MayHold(Box<Override>),
     /// This override takes precedence over its rule.
     By(Box<Override>),
 }
@@ -170,7 +173,7 @@ impl OverrideAnswer {
     pub fn by(&self) -> Option<&Override> {
         match self {
             Self::By(override_) => Some(override_),
-            Self::Nothing | Self::Unread => None,
+            Self::Nothing | Self::Unread | Self::MayHold(_) => None,
         }
     }
 
@@ -188,23 +191,31 @@ impl Overrides {
         &self.overrides
     }
 
+    /// Reports whether one that is in force asks for a letter's target.
+    #[must_use]
+    pub fn ask_for_target(&self, now: Timestamp) -> bool {
+        let mut all = self.overrides.iter().zip(&self.matchers);
+        all.any(|(override_, matcher)| override_.is_in_force(now) && matcher.is_about_target())
+    }
+
     /// Returns the answer of these overrides about a letter, if they were read just now.
     #[must_use]
-    pub fn on(&self, letter: &Letter, now: Timestamp) -> OverrideAnswer {
-        self.first(letter, now, |_| true)
-            .map_or(OverrideAnswer::Nothing, |override_| OverrideAnswer::By(override_.clone().into()))
+    pub fn on(&self, letter: &Letter, target: &LetterTarget, now: Timestamp) -> OverrideAnswer {
+        self.first(letter, target, now, |_| true)
     }
 
     /// Returns the first override that is in force and matches the letter, of those that `counts` accepts. An override to
     /// retry no longer applies to a letter that was sent on an override since it began: that letter keeps to its
-    /// schedule.
+    /// schedule. While the target is unknown, an override to hold that asks for it may be about the letter, and no other
+    /// one is.
     #[must_use]
     pub fn first(
         &self,
         letter: &Letter,
+        target: &LetterTarget,
         now: Timestamp,
         counts: impl Fn(&Override) -> bool,
-    ) -> Option<&Override> {
+    ) -> OverrideAnswer {
         let arrived = letter.first_arrival();
         let applies = |override_: &Override| {
             override_.is_in_force(now)
@@ -215,7 +226,15 @@ impl Overrides {
         let all = self.overrides.iter().zip(&self.matchers).filter(|(override_, _)| applies(override_));
         let all: Vec<_> = all.collect();
         let message = all.iter().any(|(_, matcher)| matcher.is_about_message()).then(|| letter.message());
-        let view = LetterView::of(letter, message.as_deref());
-        all.into_iter().find(|(_, matcher)| matcher.first_of(&view).is_some()).map(|(override_, _)| override_)
+        let view = LetterView::of(letter, message.as_deref(), target);
+        for (override_, matcher) in all {
+            if matcher.matches(&view, false) {
+                return OverrideAnswer::By(Box::new(override_.clone()));
+            }
+            if override_.action == OverrideAction::Hold && matcher.matches(&view, true) {
+                return OverrideAnswer::MayHold(Box::new(override_.clone()));
+            }
+        }
+        OverrideAnswer::Nothing
     }
 }

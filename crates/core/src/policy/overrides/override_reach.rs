@@ -1,24 +1,23 @@
 //! The waiting letters that an override is about, as far as the list of waiting letters tells.
 //!
-//! A line of the list names a letter's id, queue, topic and subscription, and the time when it arrived. Only the
+//! A line of the list names a letter's id, queue, topic, subscription and target, and the time when it arrived. Only the
 //! function can decide about any other field of a pattern, such as the message, when it receives the letter.
 
-use serde_json::{Map, Value};
+use std::collections::BTreeSet;
+
+use serde_json::Value;
 
 use super::{BadOverrides, Override, Overrides};
+use crate::endpoint::TargetName;
 use crate::policy::fields::FaultCollector;
-use crate::policy::matcher::{LetterView, MatchValue, Matcher};
+use crate::policy::matcher::{FIELDS_OF_LINE, LetterView, MatchValue, Matcher, OR, TARGET};
 use crate::waiting::WaitingLetter;
-
-/// The fields of a pattern that a line of the list decides.
-const DECIDED_FIELDS: [&str; 4] = ["letterId", "queueArn", "topicArn", "subscriptionArn"];
 
 /// An override, for comparison with the lines of waiting letters.
 #[derive(Debug)]
 pub struct OverrideReach {
     override_: Override,
-    /// The part of the pattern that the list decides, if the pattern has such fields.
-    decided: Option<Matcher>,
+    matcher: Matcher,
     undecided: Vec<String>,
 }
 
@@ -41,26 +40,25 @@ impl OverrideReach {
     /// [`BadOverrides`] if the override could not stand in a document.
     pub fn of(override_: &Override) -> Result<Self, BadOverrides> {
         Overrides::of(std::slice::from_ref(override_))?;
-        let fields = override_.pattern.as_object().cloned().unwrap_or_default();
-        let (decided, rest): (Map<_, _>, Map<_, _>) =
-            fields.into_iter().partition(|(name, _)| DECIDED_FIELDS.contains(&name.as_str()));
-        let decided = (!decided.is_empty()).then(|| {
-            let mut matcher = Matcher::default();
-            // Any part of a checked pattern is a pattern, unless it is empty.
-            matcher.add(0, &MatchValue::from(&Value::Object(decided)), &FaultCollector::default(), "match");
-            matcher
-        });
-        Ok(Self {
-            override_: override_.clone(),
-            decided,
-            undecided: rest.into_iter().map(|(name, _)| name).collect(),
-        })
+        let pattern = MatchValue::from(&override_.pattern);
+        let matcher = Matcher::of_override(&pattern, &FaultCollector::default(), "match");
+        let fields = fields(&override_.pattern).into_iter();
+        let undecided = fields.filter(|name| *name != TARGET && !FIELDS_OF_LINE.contains(name));
+        let undecided = undecided.map(str::to_owned).collect();
+        Ok(Self { override_: override_.clone(), matcher, undecided })
     }
 
     /// Returns the fields of the pattern that the list does not have.
     #[must_use]
     pub fn undecided(&self) -> &[String] {
         &self.undecided
+    }
+
+    /// Returns the targets that the pattern names, if it is about letters of these alone.
+    #[must_use]
+    pub fn targets(&self) -> Option<Vec<TargetName>> {
+        let wanted = self.override_.pattern.get(TARGET)?.as_array()?;
+        wanted.iter().map(|one| one.as_str().map(TargetName::read)).collect()
     }
 
     /// Returns whether the override is about a waiting letter.
@@ -70,12 +68,27 @@ impl OverrideReach {
             return ReachAnswer::No;
         }
         let view = LetterView::of_line(letter);
-        match &self.decided {
-            Some(matcher) if matcher.first_of(&view).is_none() => ReachAnswer::No,
-            _ if self.undecided.is_empty() => ReachAnswer::Yes,
-            _ => ReachAnswer::Maybe,
+        match (self.matcher.matches(&view, false), self.matcher.matches(&view, true)) {
+            (true, _) => ReachAnswer::Yes,
+            (false, true) => ReachAnswer::Maybe,
+            (false, false) => ReachAnswer::No,
         }
     }
+}
+
+/// Returns the names of the fields of a letter that a pattern asks for.
+fn fields(pattern: &Value) -> BTreeSet<&str> {
+    let members = pattern.as_object().into_iter().flatten();
+    let mut names = BTreeSet::new();
+    for (name, value) in members {
+        match value.as_array().filter(|_| name == OR) {
+            Some(choices) => names.extend(choices.iter().flat_map(fields)),
+            None => {
+                names.insert(name.as_str());
+            }
+        }
+    }
+    names
 }
 
 #[cfg(test)]

@@ -19,9 +19,9 @@ use redrive_core::arn::Arn;
 use redrive_core::failure::FailureClass;
 use redrive_core::letter::{Letter, MARK_ATTRIBUTE, Mark, TrustedOrigins};
 use redrive_core::policy::{
-    ArchiveReason, Decision, DeferReason, Deferral, Jitter, LetterFacts, MAX_DELAY_SECONDS, MAX_RETRIES,
-    OverrideAnswer, Policy, ReceiveFacts, Retention, Retry, RetryPhase, RetryStep, Route, Schedule,
-    SubscriptionVoucher, VISIBILITY_CEILING, expiry_margin, is_kept, step,
+    ArchiveReason, Decision, DeferReason, Deferral, Jitter, LetterFacts, LetterTarget, MAX_DELAY_SECONDS,
+    MAX_RETRIES, OverrideAnswer, Policy, ReceiveFacts, Retention, Retry, RetryPhase, RetryStep, Route,
+    Schedule, SubscriptionVoucher, VISIBILITY_CEILING, expiry_margin, is_kept, step,
 };
 use redrive_testing::record::{envelope, letter, received, record, sample, text_attribute};
 use redrive_testing::{NOW, SUBSCRIPTION, TOPIC, at, holds, made_for, mark, schedules};

@@ -31,7 +31,7 @@ fn override_(action: &str, more: &Value) -> OverrideAnswer {
     override_.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     let overrides =
         Overrides::parse(json!({ "version": 1, "overrides": [override_] }).to_string().as_bytes()).unwrap();
-    overrides.on(&marked(0, None), at(NOW))
+    overrides.on(&marked(0, None), &LetterTarget::Nowhere, at(NOW))
 }
 
 /// Returns a decision in short. Times are seconds from now.
@@ -222,7 +222,8 @@ fn a_letter_hears_a_second_override_though_it_was_moved_since() {
     let overrides = Overrides::parse(document.to_string().as_bytes()).unwrap();
     for letter in [&came_back, &once, &twice] {
         let now = at(NOW + 3_600_000);
-        let heard = overrides.on(letter, now).by().map(|override_| override_.id.clone());
+        let heard =
+            overrides.on(letter, &LetterTarget::Nowhere, now).by().map(|override_| override_.id.clone());
         assert_eq!(heard.as_deref(), Some("second"), "{:?}", letter.sqs.sent);
     }
 }

@@ -64,7 +64,7 @@ fn whatever_is_held_by_an_override_is_not_archived_by_a_guess() {
     let overrides =
         Overrides::parse(json!({ "version": 1, "overrides": [override_] }).to_string().as_bytes()).unwrap();
     let letter = aged(5 * DAY, 2);
-    let held = overrides.on(&letter, at(NOW));
+    let held = overrides.on(&letter, &LetterTarget::Nowhere, at(NOW));
     assert_eq!(held.by().map(|override_: &Override| override_.action), Some(OverrideAction::Hold));
     for (overridden, expected) in
         [(held, (900, DeferReason::Overridden)), (OverrideAnswer::Unread, (60, DeferReason::OverridesUnread))]

@@ -1,0 +1,114 @@
+//! Overrides that pick letters by their target.
+
+use super::*;
+
+/// A webhook, whose path is its secret.
+const HOOK: &str = "https://hooks.example/secret/path";
+
+fn hook() -> String {
+    redrive_core::endpoint::TargetName::read(HOOK).as_str().to_owned()
+}
+
+/// Gives one override about a target.
+fn about(world: &FunctionWorld, action: &str, target: &str) {
+    give(world, &[override_(action, &json!({ "match": { "target": [target] } }))]);
+}
+
+fn asked(world: &FunctionWorld) -> usize {
+    world.cloud.calls("GetSubscriptionAttributes").len()
+}
+
+#[tokio::test]
+async fn one_is_held_and_its_neighbour_is_not() {
+    let world = world(&[]);
+    world.cloud.subscribe_endpoint(OTHER_SUBSCRIPTION, TOPIC, "sqs", BILLING, DLQ);
+    about(&world, "hold", BILLING);
+    let other = RecordBuilder::envelope("b").subscription(OTHER_SUBSCRIPTION);
+    let ran = world.run([&due(), &other]).await;
+    assert_eq!(ran.outcomes(), ["a deferred failed", "b deferred overridden"]);
+    assert_eq!(asked(&world), 2, "where each of them leads");
+    world.cloud.resubscribe(OTHER_SUBSCRIPTION, "Endpoint", WORKER);
+    world.pass(301);
+    let ran = world.run([&other]).await;
+    assert_eq!(ran.outcomes(), ["b deferred failed"], "it leads elsewhere now");
+}
+
+#[tokio::test]
+async fn of_a_url_scheme_host_and_digest_are_known() {
+    let world = world(&[]);
+    world.cloud.subscribe_endpoint(SUBSCRIPTION, TOPIC, "https", HOOK, DLQ);
+    about(&world, "hold", &hook());
+    let ran = world.run([&due()]).await;
+    assert_eq!(ran.outcomes(), ["a deferred overridden"]);
+    assert!(!ran.text.contains("secret"), "{}", ran.text);
+    let objects = world.cloud.objects();
+    let (_, list) = objects.iter().find(|(key, _)| key.contains("/waiting/")).unwrap();
+    let line: Value = serde_json::from_str(list.trim()).unwrap();
+    assert_eq!(json!([line["target"], line["heldBy"]]), json!([hook(), "override override-1"]));
+}
+
+#[tokio::test]
+async fn letters_that_wait_are_sent_or_given_up_at_once() {
+    for (action, outcome) in [("retry", "early deferred failed"), ("give-up", "early archived given-up")] {
+        let world = world(&[]);
+        about(&world, action, WORKER);
+        assert_eq!(world.run([&early()]).await.outcomes(), [outcome]);
+        about(&world, action, BILLING);
+        world.pass(16);
+        assert_eq!(world.run([&early()]).await.outcomes(), ["early deferred early"]);
+    }
+}
+
+/// What cannot be looked up may be what is held. It waits, and is neither sent nor given up.
+#[tokio::test]
+async fn where_it_is_not_known_a_hold_makes_it_wait_a_minute() {
+    for (action, outcome) in [
+        ("hold", "a deferred target_unknown"),
+        ("retry", "a deferred failed"),
+        ("give-up", "a deferred failed"),
+    ] {
+        let world = world(&[]);
+        about(&world, action, BILLING);
+        world.cloud.reply("GetSubscriptionAttributes", SimFault::refuse(503, "ServiceUnavailable", "oh"));
+        let ran = world.run([&due()]).await;
+        assert_eq!(ran.outcomes(), [outcome]);
+        if action == "hold" {
+            assert_eq!(world.cloud.hidden()["handle-a"], 60);
+            with_s3(&world, |_| SimFault::Pass);
+            world.pass(60);
+            assert_eq!(world.run([&due()]).await.outcomes(), ["a deferred failed"], "it is another one");
+        }
+    }
+}
+
+/// A letter without a route is no letter of any target, and one that is not due costs no look-up where nobody asks.
+#[tokio::test]
+async fn nobody_is_asked_where_no_override_names_a_target() {
+    let world = world(&[]);
+    give(
+        &world,
+        &[override_("hold", &json!({ "match": { "topicArn": ["arn:aws:sns:eu-central-1:1:other"] } }))],
+    );
+    assert_eq!(world.run([&early()]).await.outcomes(), ["early deferred early"]);
+    assert_eq!(asked(&world), 0);
+    about(&world, "hold", BILLING);
+    world.pass(16);
+    let raw = RecordBuilder::raw("raw", "hello");
+    assert_eq!(
+        world.run([&early(), &raw]).await.outcomes(),
+        ["early deferred early", "raw archived unrecognised"]
+    );
+    assert_eq!(asked(&world), 1);
+}
+
+/// A hold that is read while requests are under way counts for those that have not begun.
+#[tokio::test]
+async fn a_hold_that_arrives_meanwhile_counts_for_what_has_not_begun() {
+    let world = world(&[("REDRIVE_POLICY", r#"{"default":{"target":"topic"}}"#)]);
+    about(&world, "hold", TOPIC);
+    assert_eq!(world.run([&due()]).await.outcomes(), ["a deferred overridden"], "to every subscriber");
+    about(&world, "hold", WORKER);
+    world.pass(16);
+    world.cloud.script(|_| SimFault::Pass);
+    assert_eq!(world.run([&due()]).await.outcomes(), ["a delivered"]);
+}
