@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use redrive_core::arn::Arn;
 use redrive_core::batch::{LetterReport, NotDone, Outcome};
-use redrive_core::endpoint::{Endpoint, TargetName};
+use redrive_core::endpoint::TargetName;
 use redrive_core::letter::OriginClaim;
 use redrive_core::policy::{Decision, Deferral, Retry};
 use tracing::Level;
@@ -43,8 +43,8 @@ pub fn letter(report: &LetterReport) {
                 queue.arn = letter.sqs.queue.as_str(),
                 topic.arn = letter.topic().map(Arn::as_str),
                 subscription.arn = letter.subscription().map(Arn::as_str),
-                target.arn = target.and_then(Endpoint::arn).map(Arn::as_str),
-                target.url = target.and_then(Endpoint::url).map(TargetName::as_str),
+                target.arn = target.filter(|target| !target.is_url()).map(TargetName::as_str),
+                target.url = target.filter(|target| target.is_url()).map(TargetName::as_str),
                 rule = Some(report.rule.as_str()).filter(|rule| !rule.is_empty()),
                 retry.number = retry.map(|retry| retry.number),
                 retry.of = retry.map(|retry| retry.of),

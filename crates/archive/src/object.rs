@@ -195,7 +195,8 @@ mod tests {
     use super::*;
 
     fn index(topics: &[&str]) -> ObjectIndex {
-        let entry = |topic| IndexEntry { reason: "exhausted", topic: Some(topic), replayed: false };
+        let entry =
+            |topic| IndexEntry { reason: "exhausted", topic: Some(topic), target: None, replayed: false };
         ObjectIndex::of(topics.iter().map(|topic| entry(*topic)))
     }
 
@@ -203,7 +204,7 @@ mod tests {
     fn keys_are_partitioned_by_queue_and_day_and_hold_the_index() {
         let now: Timestamp = "2026-11-01T23:59:58.9Z".parse().unwrap();
         let index = index(&["payments"]);
-        let name = "date=2026-11-01/20261101T235958.900Z-r.2-n1-r0.exhausted.3zhK6Xx3.1.jsonl";
+        let name = "date=2026-11-01/20261101T235958.900Z-r.2-n1-r0.exhausted.3zhK6Xx3.1.T.none.1.jsonl";
         let key = |prefix| key(prefix, "payments-dlq", now, "r", &index);
         assert_eq!(key("dead/letters/"), format!("dead/letters/queue=payments-dlq/{name}"));
         assert_eq!(key(""), format!("queue=payments-dlq/{name}"));

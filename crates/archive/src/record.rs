@@ -12,7 +12,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use redrive_core::arn::Arn;
 use redrive_core::batch::ArchiveContext;
-use redrive_core::endpoint::{Endpoint, TargetName};
+use redrive_core::endpoint::TargetName;
 use redrive_core::letter::{AttributeValue, Letter, MessageAttribute, SqsMessage};
 use serde::{Deserialize, Serialize};
 
@@ -149,6 +149,7 @@ impl ArchiveRecord {
     /// Builds the record of a letter.
     #[must_use]
     pub fn of(letter: &Letter, context: &ArchiveContext, at: jiff::Timestamp) -> Self {
+        let target = context.target.as_ref();
         Self {
             version: RECORD_VERSION,
             archived_at: at.to_string(),
@@ -161,8 +162,8 @@ impl ArchiveRecord {
             topic_arn: letter.topic().cloned(),
             subscription_arn: letter.subscription().cloned(),
             rule: context.rule.clone(),
-            target_arn: context.target.as_ref().and_then(Endpoint::arn).cloned(),
-            target_url: context.target.as_ref().and_then(Endpoint::url).cloned(),
+            target_arn: target.and_then(|target| target.as_str().parse().ok()),
+            target_url: target.filter(|target| target.is_url()).cloned(),
             retry: context.retry.map(|retry| RecordedRetry {
                 number: retry.number,
                 of: retry.of,

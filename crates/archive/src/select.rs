@@ -142,11 +142,25 @@ impl Selection {
     /// Reports whether the selection has a criterion that no index answers.
     fn asks_beyond_index(&self) -> bool {
         let lists = [&self.origins, &self.errors, &self.subscriptions];
-        self.pattern.is_some() || !self.targets.is_empty() || lists.iter().any(|list| !list.is_empty())
+        self.pattern.is_some() || lists.iter().any(|list| !list.is_empty())
+    }
+
+    /// Returns how many letters of an index match the reasons, topics and targets at most, and whether the number is exact.
+    fn counts(&self, index: &ObjectIndex) -> (u64, bool) {
+        let (letters, are_sure) = self.counts_of_groups(index);
+        if self.targets.is_empty() {
+            return (letters, are_sure);
+        }
+        match index.letters_of(&self.targets) {
+            Some(of_targets) if letters == index.letters => (of_targets, are_sure),
+            // Which of these letters are the same is not known.
+            Some(of_targets) => (of_targets.min(letters), false),
+            None => (letters, false),
+        }
     }
 
     /// Returns how many letters of an index match the reasons and topics, and whether the number is exact.
-    fn counts(&self, index: &ObjectIndex) -> (u64, bool) {
+    fn counts_of_groups(&self, index: &ObjectIndex) -> (u64, bool) {
         if self.reasons.is_empty() && self.topics.is_empty() {
             return (index.letters, true);
         }
@@ -273,14 +287,16 @@ mod tests {
     use super::*;
 
     const PAYMENTS: &str = "3zhK6Xx3";
+    const WORKER: &str = "0413ea87415c";
 
     fn object(queue: &str, name: &str) -> ArchiveObject {
         ArchiveObject::new(format!("p/queue={queue}/date=2026-11-01/20261101T120000{name}.jsonl"), 5000, None)
     }
 
-    /// Seven letters archived at noon, four of which have the topic `payments`.
+    /// Seven letters archived at noon, four of which have the topic `payments`, and five went to `payments-worker`.
     fn indexed(queue: &str) -> ArchiveObject {
-        object(queue, &format!(".000Z-r.2-n7-r0.exhausted.{PAYMENTS}.4.refused.none.3"))
+        let index = format!("2-n7-r0.exhausted.{PAYMENTS}.4.refused.none.3.T.{WORKER}.5.none.2");
+        object(queue, &format!(".000Z-r.{index}"))
     }
 
     fn of(set: impl FnOnce(&mut Selection)) -> Selection {
@@ -298,6 +314,7 @@ mod tests {
     fn reasons_topics_and_times_are_told_by_the_index() {
         use SelectedCount::{AtMost, Exactly};
         let arn = |name: &str| format!("arn:aws:sns:eu-central-1:123456789012:{name}");
+        let worker = || vec![TargetName::read("arn:aws:sqs:eu-central-1:123456789012:payments-worker")];
         let pattern = || LetterPattern::parse(r#"{"origin": ["sns"]}"#).ok();
         for (selection, expected) in [
             (Selection::default(), Exactly(7)),
@@ -313,7 +330,10 @@ mod tests {
             ),
             (of(|it| it.origins = vec!["sns".into()]), AtMost(7)),
             (of(|it| it.errors = vec!["AccessDenied".into()]), AtMost(7)),
-            (of(|it| it.targets = vec![TargetName::read("https://example.com")]), AtMost(7)),
+            (of(|it| it.targets = vec![TargetName::read("https://example.com")]), SelectedCount::None),
+            (of(|it| it.targets = worker()), Exactly(5)),
+            (of(|it| (it.targets, it.reasons) = (worker(), vec!["refused".into()])), AtMost(3)),
+            (of(|it| (it.targets, it.topics) = (worker(), vec![arn("payments")])), AtMost(4)),
             (of(|it| it.subscriptions = vec![arn("payments:a")]), AtMost(7)),
             (of(|it| it.pattern = pattern()), AtMost(7)),
             (of(|it| (it.from, it.to) = (Some(noon_plus(0)), Some(noon_plus(1)))), Exactly(7)),
@@ -327,6 +347,7 @@ mod tests {
         assert_eq!(part.holds(&indexed("dlq")), AtMost(7));
         let short = object("dlq", ".000Z-r.2-n7-r0");
         assert_eq!(of(|it| it.reasons = vec!["rule".into()]).holds(&short), AtMost(7));
+        assert_eq!(of(|it| it.targets = worker()).holds(&short), AtMost(7));
     }
 
     #[test]

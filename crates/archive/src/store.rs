@@ -121,6 +121,7 @@ fn entry<'l>((letter, context): &(&'l Letter, &ArchiveContext)) -> IndexEntry<'l
     IndexEntry {
         reason: context.reason.name(),
         topic: letter.topic().map(Arn::resource),
+        target: context.target.clone(),
         replayed: letter.generation() > 0,
     }
 }

@@ -295,7 +295,8 @@ impl PageAction {
 }
 
 /// The fields that the commands for overrides have an option for.
-const OVERRIDES: [GroupField; 3] = [GroupField::Topic, GroupField::Subscription, GroupField::Queue];
+const OVERRIDES: [GroupField; 4] =
+    [GroupField::Topic, GroupField::Subscription, GroupField::Target, GroupField::Queue];
 
 /// The fields that `replay` has an option for.
 const REPLAYS: [GroupField; 5] =

@@ -193,6 +193,12 @@ impl TargetName {
         &self.0
     }
 
+    /// Reports whether it is the name of a URL, and no ARN.
+    #[must_use]
+    pub fn is_url(&self) -> bool {
+        !self.0.starts_with("arn:")
+    }
+
     /// Returns the digest of the name, for keys: 12 hexadecimal digits.
     #[must_use]
     pub fn digest(&self) -> String {

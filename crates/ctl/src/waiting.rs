@@ -11,7 +11,7 @@ use jiff::tz::TimeZone;
 use redrive_aws::clients::failure_of_call;
 use redrive_aws::control::WaitingList;
 use redrive_core::arn::Arn;
-use redrive_core::policy::ReachAnswer;
+use redrive_core::policy::{OverrideReach, ReachAnswer};
 use redrive_core::waiting::WaitingLetter;
 use serde_json::{Value, json};
 
@@ -68,7 +68,9 @@ async fn counted(
         let queue = letter.queue_arn.clone();
         (touches > ReachAnswer::No).then(|| (name(&letter, args.by), held, queue))
     };
-    ControlAccess::new(clients.s3, place).read_waiting(&mut list, now, keep, |_| ()).await?;
+    let targets = reach.as_ref().and_then(OverrideReach::targets);
+    let control = ControlAccess::new(clients.s3, place);
+    control.read_waiting(&mut list, now, targets.as_deref(), keep, |_| ()).await?;
 
     let mut groups: BTreeMap<Option<String>, DueCount> = BTreeMap::new();
     let (mut held, mut queues) = (BTreeMap::new(), BTreeSet::new());

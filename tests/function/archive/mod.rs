@@ -15,7 +15,7 @@ use redrive_aws::clients::AwsClients;
 use redrive_aws::clock::InstanceClock;
 use redrive_aws::delivery::{AddressReach, Dispatcher};
 use redrive_core::batch::ArchiveContext;
-use redrive_core::endpoint::Endpoint;
+use redrive_core::endpoint::TargetName;
 use redrive_core::failure::{Failure, FailureClass};
 use redrive_core::letter::{Letter, TrustedOrigins};
 use redrive_core::policy::{ArchiveReason, Retry, RetryPhase};

@@ -10,7 +10,7 @@ async fn all_letters_of_an_invocation_are_one_object_that_is_written_if_there_is
         (calls[0].host.as_str(), calls[0].target.as_str()),
         (
             "my-bucket.s3.eu-central-1.amazonaws.com",
-            "my-bucket/dead-letters/queue=payments-dlq/date=2026-11-01/20261101T120000.000Z-req-1.2-n25-r0.unrecognised.none.25.jsonl"
+            "my-bucket/dead-letters/queue=payments-dlq/date=2026-11-01/20261101T120000.000Z-req-1.2-n25-r0.unrecognised.none.25.T.none.25.jsonl"
         )
     );
     let parameters =
@@ -67,7 +67,7 @@ async fn a_record_says_all_that_is_known() {
         .sqs_mark(&mark(2, "life-long-id", NOW))
         .attribute("checksum", "Binary", "AAECA/3+/w==");
     let letter = letter(&post);
-    let target = Endpoint::Queue(arn(WORKER));
+    let target = TargetName::read(WORKER);
     let failure = Failure {
         class: FailureClass::ActionRequired,
         code: "AccessDenied".to_owned(),
@@ -203,7 +203,7 @@ async fn with_an_endpoint_of_ones_own_the_bucket_is_a_part_of_the_path() {
         (call.host.as_str(), call.target.as_str()),
         (
             "localhost:4566",
-            "my-bucket/queue=payments-dlq/date=2026-11-01/20261101T120000.000Z-req-1.2-n1-r0.unrecognised.none.1.jsonl"
+            "my-bucket/queue=payments-dlq/date=2026-11-01/20261101T120000.000Z-req-1.2-n1-r0.unrecognised.none.1.T.none.1.jsonl"
         )
     );
     assert_eq!(lines(&cloud)[0]["message"]["body"], "body of m0.");

@@ -107,7 +107,7 @@ async fn a_mixed_batch_costs_seven_kinds_of_call_one_for_each_place() {
             "Invoke payments-projector".to_owned(),
             "ChangeMessageVisibilityBatch payments-dlq 1".to_owned(),
             "PutObject my-bucket/dead-letters/queue=payments-dlq/date=2026-11-01/\
-             20261101T120000.000Z-req-1.2-n4-r0.exhausted.3zhK6Xx3.1.unrecognised.none.2.unrecognised.3zhK6Xx3.1.jsonl"
+             20261101T120000.000Z-req-1.2-n4-r0.exhausted.3zhK6Xx3.1.unrecognised.none.2.unrecognised.3zhK6Xx3.1.T.none.3.0413ea87415c.1.jsonl"
                 .to_owned(),
         ]
     );

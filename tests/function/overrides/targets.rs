@@ -112,3 +112,17 @@ async fn a_hold_that_arrives_meanwhile_counts_for_what_has_not_begun() {
     world.cloud.script(|_| SimFault::Pass);
     assert_eq!(world.run([&due()]).await.outcomes(), ["a delivered"]);
 }
+
+/// No attempt was made with it in this invocation, and yet a replay by target finds it.
+#[tokio::test]
+async fn what_is_given_up_is_archived_with_its_target() {
+    let world = world(&[]);
+    world.cloud.subscribe_endpoint(SUBSCRIPTION, TOPIC, "https", HOOK, DLQ);
+    about(&world, "give-up", &hook());
+    world.run([&early()]).await;
+    assert_eq!(archived_by(&world)["targetUrl"], hook());
+    let objects = world.cloud.objects();
+    let (key, _) = objects.iter().find(|(key, _)| key.contains("/dead-letters/")).unwrap();
+    let digest = redrive_core::endpoint::TargetName::read(HOOK).digest();
+    assert!(key.ends_with(&format!("given-up.3zhK6Xx3.1.T.{digest}.1.jsonl")), "{key}");
+}

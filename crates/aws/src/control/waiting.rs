@@ -6,9 +6,12 @@ use aws_sdk_s3::error::ProvideErrorMetadata;
 use aws_sdk_s3::primitives::ByteStream;
 use futures_util::stream::{self, StreamExt};
 use jiff::{SignedDuration, Timestamp};
+use redrive_core::endpoint::TargetName;
 use redrive_core::failure::Failure;
 use redrive_core::policy::VISIBILITY_CEILING;
-use redrive_core::waiting::{WaitingLetter, waiting_from, waiting_hour, waiting_root, written_at};
+use redrive_core::waiting::{
+    WaitingKey, WaitingLetter, waiting_from, waiting_hour, waiting_root, written_at,
+};
 
 use super::ControlObjects;
 use crate::clients::failure_of_call;
@@ -87,8 +90,9 @@ impl<T> WaitingList<T> {
         self.left_out
     }
 
-    /// Reads the objects that were not read before. `keep` returns the value to keep of a line. Memory stays
-    /// bounded: a few objects, and the kept value of each letter.
+    /// Reads the objects that were not read before, if they may have letters of these targets; all objects without
+    /// targets. `keep` returns the value to keep of a line. Memory stays bounded: a few objects, and the kept value of
+    /// each letter.
     ///
     /// # Errors
     ///
@@ -97,12 +101,20 @@ impl<T> WaitingList<T> {
         &mut self,
         control: &ControlObjects,
         now: Timestamp,
+        targets: Option<&[TargetName]>,
         keep: impl Fn(Timestamp, WaitingLetter) -> T,
         progress: impl FnMut(usize),
     ) -> Result<(), Failure> {
         let mut keys = Vec::new();
         for queue in queues(control).await? {
             keys.extend(keys_of(control, &queue, now, usize::MAX).await?.0);
+        }
+        if let Some(targets) = targets {
+            let digests: Vec<_> = targets.iter().map(TargetName::digest).collect();
+            keys.retain(|(key, _)| {
+                let key = WaitingKey::read(key);
+                digests.iter().any(|digest| key.letters_of(digest) != Some(0))
+            });
         }
         self.left_out = 0;
         self.take_all(control, keys, keep, progress).await;

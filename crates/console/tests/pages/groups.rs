@@ -206,11 +206,16 @@ async fn a_group_shows_its_letters_their_schedule_and_what_can_be_done() {
 async fn no_override_is_offered_that_would_be_for_every_letter() {
     let cloud = outage().await;
     let account = shown(&cloud);
-    let address = group(&[(GroupField::Target, WORKER)]);
-    for address in [&*address, &format!("waiting?by=error&target={WORKER}")] {
+    let address = group(&[(GroupField::Error, "503")]);
+    for address in [&*address, "waiting?by=target&error=503"] {
         let (_, _, text) = page(&account, address).await;
         assert!(text.contains("An override cannot name these letters"), "{text}");
         assert!(!text.contains("redrivectl hold") && !text.contains("--all"), "{text}");
+    }
+    let (_, _, text) = page(&account, &group(&[(GroupField::Target, WORKER)])).await;
+    for act in ["hold", "retry", "give-up"] {
+        let command = format!("redrivectl {act} --target {WORKER} --stack payments-redrive --why 'WHY'");
+        assert!(text.contains(&command), "{text}");
     }
     let ended = "from=2026-11-01T09:00:00Z&to=2026-11-01T11:00:00Z";
     let (_, _, text) = page(&account, &format!("group?target={WORKER}&{ended}")).await;

@@ -22,7 +22,7 @@ use redrive_console::{
 };
 use redrive_console_law::{ParsedPage, parse};
 use redrive_core::batch::ArchiveContext;
-use redrive_core::endpoint::Endpoint;
+use redrive_core::endpoint::TargetName;
 use redrive_core::failure::{Failure, FailureClass};
 use redrive_core::policy::ArchiveReason;
 use redrive_support::{DLQ, NOW, RecordBuilder, TestAccount, at, context, letter};
@@ -120,7 +120,7 @@ async fn archive(cloud: &TestAccount, minutes_ago: i64, ends: &[SampleOutcome]) 
         .iter()
         .map(|end| ArchiveContext {
             rule: end.rule.to_owned(),
-            target: end.target.map(|arn| Endpoint::Queue(arn.parse().unwrap())),
+            target: end.target.map(TargetName::read),
             failure: end.error.map(|code| Failure::ours(FailureClass::Transient, code)),
             ..context(end.reason)
         })

@@ -136,7 +136,7 @@ fn a_command_names_what_it_can_and_tells_the_rest() {
 
 #[test]
 fn what_a_command_cannot_name_never_becomes_every_letter() {
-    let fields = [GroupField::Target, GroupField::Error, GroupField::Rule, GroupField::Reason];
+    let fields = [GroupField::Error, GroupField::Rule, GroupField::Reason];
     let since = "2026-11-01T09:00:00Z".parse().ok();
     for doing in [ActionVerb::Hold, ActionVerb::Retry, ActionVerb::GiveUp, ActionVerb::Replay] {
         for value in ["x", ""] {

@@ -335,8 +335,8 @@ pub struct ArchiveContext {
     pub detail: Option<String>,
     /// The rule that it fell under.
     pub rule: String,
-    /// The target that it was to go to.
-    pub target: Option<Endpoint>,
+    /// The target that it was to go to, as far as it is known.
+    pub target: Option<TargetName>,
     /// The last retry that was made.
     pub retry: Option<Retry>,
     /// The failure of that retry.

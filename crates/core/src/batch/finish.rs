@@ -31,6 +31,7 @@ impl Batch<'_> {
         if self.is_active() {
             self.release_taken_back(now.moment());
             expiry::archive_what_ends(&mut self.cases, now.at);
+            self.cases.iter_mut().for_each(|case| case.name_target(&self.memory.targets));
         }
         self.begin_recovery(now);
         // Letters that the archive does not accept are hidden afterwards, so the archive does not get all of

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::endpoint::Endpoint;
+use crate::endpoint::TargetName;
 use crate::failure::{Failure, FailureClass};
 use crate::letter::{BadEvent, Letter};
 use crate::policy::{ArchiveReason, Decision, DeferReason, Deferral, Retry};
@@ -59,7 +59,7 @@ pub struct LetterReport {
     /// The time that the attempt took, if it was sent at all.
     pub took: Option<Duration>,
     /// The target, as far as it was determined.
-    pub target: Option<Endpoint>,
+    pub target: Option<TargetName>,
     /// The failure of the delivery, if there was one.
     pub failure: Option<Failure>,
     /// The failure of archiving or hiding.

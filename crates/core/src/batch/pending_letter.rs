@@ -13,7 +13,7 @@ use super::resolve::refusal_at_sight;
 use super::time::later;
 use super::unarchived::UnarchivedLetter;
 use crate::arn::Arn;
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, TargetName};
 use crate::failure::{FUNCTION_ERROR, Failure};
 use crate::letter::{Letter, Origin};
 use crate::policy::{
@@ -50,6 +50,8 @@ pub(super) struct PendingLetter<'p> {
     /// The time that the attempt took.
     pub(super) took: Option<Duration>,
     pub(super) target: Option<Endpoint>,
+    /// The name of its target, if it is archived without a look at it.
+    pub(super) named: Option<TargetName>,
     pub(super) failure: Option<Failure>,
     pub(super) detail: Option<String>,
     /// The seconds until it becomes visible if it is not hidden otherwise.
@@ -113,6 +115,7 @@ impl<'p> PendingLetter<'p> {
             retry: None,
             took: None,
             target: None,
+            named: None,
             failure: None,
             detail: None,
             shows_in: 0,
@@ -143,6 +146,21 @@ impl<'p> PendingLetter<'p> {
         self.target.as_ref().map_or_else(by_rule, |target| LetterTarget::Known(target.name()))
     }
 
+    /// Returns the name of its target for what is said of it, as far as it is known.
+    fn target_name(&self) -> Option<TargetName> {
+        self.target.as_ref().map(Endpoint::name).or_else(|| self.named.clone())
+    }
+
+    /// Takes note of the target of a letter that is archived without an attempt, so that a replay by target finds it. What is
+    /// refused has none.
+    pub(super) fn name_target(&mut self, targets: &KnownTargets) {
+        use ArchiveReason::{Exhausted, Expiring, GivenUp};
+        let could_go = matches!(self.disposition, Disposition::Archive(Exhausted | Expiring | GivenUp));
+        if let (true, LetterTarget::Known(name)) = (could_go, self.leads_to(targets)) {
+            self.named = Some(name);
+        }
+    }
+
     /// Reports whether an override asks for its attempt.
     pub(super) fn is_sent_by_override(&self) -> bool {
         self.facts.overridden.action() == Some(OverrideAction::Retry)
@@ -167,7 +185,7 @@ impl<'p> PendingLetter<'p> {
     pub(super) fn resume(&mut self, unarchived: UnarchivedLetter) {
         if self.is_undecided() {
             self.archive(unarchived.context.reason, unarchived.context.detail.clone());
-            self.target.clone_from(&unarchived.context.target);
+            self.named.clone_from(&unarchived.context.target);
             self.unarchived = Some(unarchived.into());
         }
     }
@@ -371,7 +389,7 @@ impl<'p> PendingLetter<'p> {
             reason,
             detail: self.said(),
             rule: self.rule.name.clone(),
-            target: self.target.clone(),
+            target: self.target_name(),
             retry: self.retry.or(before.and_then(|before| before.retry)),
             failure: self.failure.as_ref().or(before.and_then(|before| before.failure.as_ref())).cloned(),
             override_id: self.override_id().or(before.and_then(|before| before.override_id.clone())),
@@ -406,7 +424,7 @@ impl<'p> PendingLetter<'p> {
     /// Returns the outcome, now that the archive and the queue have answered.
     pub(super) fn report(self, now: Timestamp) -> LetterReport {
         let expires = self.end();
-        let (override_id, detail) = (self.override_id(), self.said());
+        let (override_id, detail, target) = (self.override_id(), self.said(), self.target_name());
         let outcome = match (self.disposition, &self.undone) {
             // A held letter that could not be shown again comes back by itself; it is held either way.
             (Disposition::Held, _) => Outcome::Held,
@@ -430,12 +448,12 @@ impl<'p> PendingLetter<'p> {
             brought_along => receives.saturating_sub(brought_along.unwrap_or(0)) <= 1,
         };
         LetterReport {
+            target,
             rule: self.rule.name.clone(),
             outcome,
             override_id,
             retry: self.retry,
             took: self.took,
-            target: self.target,
             failure: self.failure,
             undone: self.undone.map(|undone| undone.1),
             detail,

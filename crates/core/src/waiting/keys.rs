@@ -10,7 +10,8 @@ use super::WaitingLetter;
 use crate::arn::Arn;
 use crate::endpoint::TargetName;
 
-/// The largest number of targets that a key names. The object of a key that ends in `+` may have letters of others.
+/// The largest number of targets that a key names. The object of a key that ends in `+` may have letters of others: one of
+/// them may be a letter's newest line.
 pub const MAX_KEY_TARGETS: usize = 8;
 
 /// The end of the keys of the list.
@@ -21,7 +22,7 @@ const LINES: &str = ".jsonl";
 pub struct WaitingKey {
     /// The number of letters of each target, by the digest of its name.
     targets: BTreeMap<String, u64>,
-    /// True if there are more targets.
+    /// True if there are more targets, or letters whose target is not known.
     has_more: bool,
 }
 
@@ -35,7 +36,7 @@ impl WaitingKey {
         }
         let mut most: Vec<_> = all.into_iter().collect();
         most.sort_by_key(|(_, letters)| std::cmp::Reverse(*letters));
-        let has_more = most.len() > MAX_KEY_TARGETS;
+        let has_more = most.len() > MAX_KEY_TARGETS || letters.iter().any(|letter| letter.target.is_none());
         most.truncate(MAX_KEY_TARGETS);
         Self { targets: most.into_iter().collect(), has_more }
     }
@@ -66,7 +67,7 @@ impl WaitingKey {
     }
 
     /// Returns `<prefix>/waiting/queue=<name>/hour=<yyyy-mm-ddThh>/<time>-<request id>.<digest>-<letters>.jsonl`, with up to
-    /// [`MAX_KEY_TARGETS`] targets, and a `+` if there are more. Times are UTC.
+    /// [`MAX_KEY_TARGETS`] targets, and a `+` if there may be more. Times are UTC.
     #[must_use]
     pub fn key(&self, prefix: &str, queue: &Arn, now: Timestamp, request_id: &str) -> String {
         let mut key = format!("{}{}-{request_id}", waiting_prefix(prefix, queue), waiting_from(now));
@@ -179,9 +180,12 @@ mod tests {
             assert_eq!(WaitingKey::read(&key), WaitingKey::of(lines));
             key
         };
-        let few = [line(Some(target(1))), line(None), line(Some(target(2))), line(Some(target(1)))];
+        let mut few = vec![line(Some(target(1))), line(Some(target(2))), line(Some(target(1)))];
         let key = WaitingKey::read(&written(&few));
         assert_eq!([1, 2, 3].map(|number| key.letters_of(&digest(number))), [Some(2), Some(1), Some(0)]);
+        few.push(line(None));
+        let key = WaitingKey::read(&written(&few));
+        assert_eq!([1, 3].map(|number| key.letters_of(&digest(number))), [Some(2), None], "whose is it?");
 
         let many: Vec<_> = (0..20).map(|number| line(Some(target(number.min(8))))).collect();
         let key = written(&many);

@@ -194,8 +194,11 @@ pub(crate) struct PatternArgs {
     /// Letters of this dead-letter queue, by ARN or name
     #[arg(long, value_name = "QUEUE")]
     pub(crate) queue: Option<String>,
+    /// Letters that go to this target, by ARN, URL, the URL's name or the name of a queue, topic, function or stream
+    #[arg(long, value_name = "TARGET")]
+    pub(crate) target: Option<String>,
     /// Every letter
-    #[arg(long, conflicts_with_all = ["pattern", "topic", "subscription", "queue"])]
+    #[arg(long, conflicts_with_all = ["pattern", "topic", "subscription", "queue", "target"])]
     pub(crate) all: bool,
 }
 

@@ -6,6 +6,7 @@ use aws_sdk_s3::Client;
 use jiff::Timestamp;
 use redrive_aws::clients::{ServerTime, failure_of_call};
 use redrive_aws::control::{self, WaitingList};
+use redrive_core::endpoint::TargetName;
 use redrive_core::failure::Failure;
 use redrive_core::waiting::WaitingLetter;
 
@@ -35,11 +36,13 @@ impl ControlAccess {
         &self,
         list: &mut WaitingList<T>,
         now: Timestamp,
+        targets: Option<&[TargetName]>,
         keep: impl Fn(Timestamp, WaitingLetter) -> T,
         progress: impl FnMut(usize),
     ) -> Result<(), CommandFailure> {
         let Self { s3, bucket, prefix, .. } = self.clone();
-        let read = list.read(&control::ControlObjects { s3, bucket, prefix }, now, keep, progress).await;
+        let read =
+            list.read(&control::ControlObjects { s3, bucket, prefix }, now, targets, keep, progress).await;
         read.map_err(|failure| in_words("cannot list the waiting letters", failure))
     }
 }

@@ -101,7 +101,8 @@ impl<'a> OverrideRequest<'a> {
         console: &mut ToolEnvironment,
     ) -> Result<OverrideDraft<'_>, CommandFailure> {
         let Some(pattern) = pattern(&self.give.picks)? else {
-            let problem = "no letters are selected: give --match, --topic, --subscription, --queue or --all";
+            let problem =
+                "no letters are selected: give --match, --topic, --subscription, --queue, --target or --all";
             return Err(CommandFailure::Input(vec![problem.to_owned()]));
         };
         // The end is checked later, by the clock of S3.

@@ -1,6 +1,7 @@
 //! The letters that a command line selects, as a pattern.
 
 use redrive_core::arn::Arn;
+use redrive_core::endpoint::TargetName;
 use redrive_core::policy::{DocumentFault, read_json, rounds_numbers};
 use serde_json::{Map, Value, json};
 
@@ -42,10 +43,12 @@ pub(super) fn pattern(picks: &PatternArgs) -> Result<Option<Value>, CommandFailu
             ));
         }
     }
+    let target = picks.target.as_deref().map(target).transpose()?;
     let shortcuts = [
         ("--topic", "topicArn", picks.topic.as_deref().map(named)),
         ("--queue", "queueArn", picks.queue.as_deref().map(named)),
         ("--subscription", "subscriptionArn", picks.subscription.as_deref().map(|arn| json!([arn]))),
+        ("--target", "target", target),
         ("--all", "queueArn", picks.all.then(|| every()["queueArn"].take())),
     ];
     for (option, field, value) in shortcuts {
@@ -66,6 +69,19 @@ pub(super) fn every() -> Value {
 /// ARN. The check of the override refuses it if it is not an ARN of the right service.
 fn named(text: &str) -> Value {
     if text.contains(':') { json!([text]) } else { json!([{ "suffix": format!(":{text}") }]) }
+}
+
+/// Returns the condition for a target. Of a URL only its name is kept, since its path can be a secret.
+fn target(text: &str) -> Result<Value, CommandFailure> {
+    if !text.contains(':') && is_name(text) {
+        return Ok(named(text));
+    }
+    let name = TargetName::read(text);
+    if !["arn:", "https://", "http://"].iter().any(|beginning| name.as_str().starts_with(beginning)) {
+        let problem = "--target must be an ARN, a URL, a URL's name as in logs, or the name of a queue, topic, function or stream";
+        return Err(CommandFailure::Input(vec![problem.to_owned()]));
+    }
+    Ok(json!([name]))
 }
 
 /// Reports whether a resource can have this name or ARN. A text with colons that is not an ARN passes here

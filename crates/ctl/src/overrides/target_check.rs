@@ -17,7 +17,8 @@ use crate::aws::{self, AwsAccess};
 use crate::tables::harmless;
 
 /// The fields of a pattern that name a resource.
-const FIELDS: [(&str, ArnKind, &str); 3] = [
+const FIELDS: [(&str, ArnKind, &str); 4] = [
+    ("target", ArnKind::Other, "target"),
     ("topicArn", ArnKind::Topic, "topic"),
     ("queueArn", ArnKind::Queue, "queue"),
     ("subscriptionArn", ArnKind::Subscription, "subscription"),
@@ -33,7 +34,8 @@ impl ListedResources {
         let queues = queues.into_iter().flatten().map(|arn| ("queueArn", arn.as_str()));
         let others = [("topicArn", &letter.topic_arn), ("subscriptionArn", &letter.subscription_arn)];
         let others = others.into_iter().filter_map(|(field, arn)| Some((field, arn.as_deref()?)));
-        for (field, arn) in queues.chain(others) {
+        let target = letter.target.iter().map(|target| ("target", target.as_str()));
+        for (field, arn) in queues.chain(others).chain(target) {
             let known = self.0.entry(field).or_default();
             if !known.contains(arn) {
                 known.insert(arn.to_owned());
@@ -115,6 +117,13 @@ fn anywhere(pattern: &Value, field: &str) -> Vec<String> {
 ///
 /// The call that failed, in words.
 async fn exists(named: &str, kind: ArnKind, aws: &AwsAccess) -> Result<bool, String> {
+    let kind = match named.parse::<Arn>() {
+        Ok(arn) if kind == ArnKind::Other => arn.kind(),
+        _ => kind,
+    };
+    if !matches!(kind, ArnKind::Topic | ArnKind::Subscription | ArnKind::Queue) {
+        return Err("no letter on the list of waiting letters goes there".to_owned());
+    }
     let arn = match named.parse() {
         Ok(arn) => arn,
         Err(_) => here(named, kind, aws).await?,

@@ -164,8 +164,11 @@ impl LetterWaker {
             let handle = if touches == ReachAnswer::No { String::new() } else { letter.receipt_handle };
             WakeCandidate { queue: letter.queue_arn, handle: handle.into(), touches, held }
         };
+        // Objects without letters of the targets need not be read, if all overrides name theirs.
+        let targets: Option<Vec<_>> = reaches.iter().map(|(reach, _)| reach.targets()).collect();
+        let targets = targets.map(|targets| targets.concat());
         let mut screen = ProgressLine::new(&mut *console.err, console.progress);
-        let read = self.control.read_waiting(&mut self.list, now, keep, |letters| {
+        let read = self.control.read_waiting(&mut self.list, now, targets.as_deref(), keep, |letters| {
             if letters % 1_000 == 0 {
                 screen.show(&format!("{} waiting letters read", thousands(letters as u64)));
             }

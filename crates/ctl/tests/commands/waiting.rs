@@ -1,5 +1,6 @@
 //! `waiting`: counts the waiting letters by their list.
 
+use redrive_core::waiting::WaitingKey;
 use redrive_support::{DLQ, RecordBuilder, TOPIC, TestAccount};
 use serde_json::{Value, json};
 
@@ -27,12 +28,8 @@ pub(crate) fn lines(letters: &[Value]) -> String {
 pub(crate) fn list(cloud: &TestAccount, written: &str, lines: &str) {
     let first: Value = serde_json::from_str(lines.lines().next().unwrap()).unwrap();
     let queue = first["queueArn"].as_str().unwrap().parse().unwrap();
-    let key = redrive_core::waiting::WaitingKey::default().key(
-        "dead-letters-control",
-        &queue,
-        written.parse().unwrap(),
-        "req-1",
-    );
+    let known: Vec<_> = lines.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let key = WaitingKey::of(&known).key("dead-letters-control", &queue, written.parse().unwrap(), "req-1");
     cloud.put(&format!("my-bucket/{key}"), lines);
     for line in lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
         let post = RecordBuilder::raw(line["messageId"].as_str().unwrap_or_default(), "x");
@@ -107,6 +104,9 @@ async fn only_the_letters_that_are_asked_for_are_counted() {
         (&["--topic", "payments"][..], 2),
         (&["--topic", "billing"], 0),
         (&["--queue", "payments-dlq"], 3),
+        (&["--target", "payments-worker"], 2),
+        (&["--target", "arn:aws:sqs:eu-central-1:123456789012:payments-billing"], 1),
+        (&["--target", "payments-billing", "--topic", "payments"], 0),
         (&["--arrived-before", "2026-11-01T09:00:00Z"], 0),
     ] {
         assert_eq!(

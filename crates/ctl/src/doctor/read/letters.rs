@@ -36,7 +36,7 @@ pub(super) async fn read(
     let keep = |_, letter: WaitingLetter| {
         (letter.queue_arn.to_string(), letter.target.as_ref().map(ToString::to_string))
     };
-    let read = control.read_waiting(&mut list, now, keep, |_| ()).await;
+    let read = control.read_waiting(&mut list, now, None, keep, |_| ()).await;
     // Only its listing can fail as a whole.
     let unlisted = |failed: CommandFailure| ReadError::new("s3:ListBucket", failed.to_string());
     let waiting = read.map_err(unlisted).and_then(|()| match list.unread() {

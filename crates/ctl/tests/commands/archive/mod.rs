@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use redrive_archive::{Archive, ArchiveInvocation, LetterPattern};
 use redrive_core::batch::ArchiveContext;
+use redrive_core::endpoint::TargetName;
 use redrive_core::letter::Letter;
 use redrive_core::policy::ArchiveReason;
 use redrive_support::{
@@ -39,11 +40,13 @@ async fn bury_letters(
     millis: i64,
     request_id: &str,
 ) {
+    // One invocation has letters of a web server.
+    let target = (request_id == "r2").then(|| TargetName::read(NAME_OF_URL));
     let context = ArchiveContext {
         reason,
         detail: Some("in words".to_owned()),
         rule: "default".to_owned(),
-        target: None,
+        target,
         retry: None,
         failure: None,
         override_id: None,

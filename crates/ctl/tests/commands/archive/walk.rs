@@ -290,7 +290,7 @@ async fn a_queue_and_a_time_are_found_by_their_keys_and_nothing_else_is_opened()
         [
             format!("ListObjectsV2 {prefix}"),
             format!(
-                "GetObject {prefix}date=2026-10-31/20261031T120000.000Z-r1.2-n2-r0.exhausted.3zhK6Xx3.2.jsonl"
+                "GetObject {prefix}date=2026-10-31/20261031T120000.000Z-r1.2-n2-r0.exhausted.3zhK6Xx3.2.T.none.2.jsonl"
             ),
         ]
     );

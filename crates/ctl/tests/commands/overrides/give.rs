@@ -1,5 +1,6 @@
 //! `hold`, `retry` and `give-up`: an override is previewed, confirmed and written.
 
+use redrive_core::endpoint::TargetName;
 use redrive_support::{CALLER, DLQ, SimFault, TOPIC, TestAccount};
 use serde_json::{Value, json};
 
@@ -109,7 +110,7 @@ async fn bad_overrides_are_bad_input_and_name_the_option() {
     for (args, problem) in [
         (
             &["hold", "--why", "w"][..],
-            "no letters are selected: give --match, --topic, --subscription, --queue or --all",
+            "no letters are selected: give --match, --topic, --subscription, --queue, --target or --all",
         ),
         (&["hold", "--match", "{", "--why", "w"], "--match is not JSON"),
         (&["hold", "--match", "[]", "--why", "w"], "--match must be a JSON object"),
@@ -324,6 +325,11 @@ async fn what_an_override_selects_is_told_in_words_where_it_has_names() {
     assert_eq!(which(&["--all"]).await.as_deref(), Some("every letter"));
     let both = format!("queue payments-dlq, topic {TOPIC}");
     assert_eq!(which(&["--topic", TOPIC, "--queue", "payments-dlq"]).await, Some(both));
+    let hook = TargetName::read("https://hooks.example/secret");
+    let target = which(&["--target", "https://hooks.example/secret"]).await;
+    assert_eq!(target, Some(format!("target {hook}")), "the path can be a secret");
+    assert_eq!(which(&["--target", hook.as_str()]).await, target);
+    assert_eq!(which(&["--target", "payments-worker"]).await.as_deref(), Some("target payments-worker"));
     let pattern = r#"{"topicArn": [{"suffix": ":payments"}], "retry": [1]}"#;
     assert_eq!(which(&["--match", pattern]).await, None, "the pattern alone says it");
 }
@@ -340,6 +346,7 @@ async fn what_nobody_knows_is_told_and_becomes_an_override_only_with_a_second_wo
         ("--queue", "ordres-dlq", "queue"),
         ("--queue", queue, "queue"),
         ("--subscription", &*subscription, "subscription"),
+        ("--target", queue, "target"),
     ] {
         let cloud = TestAccount::new();
         let args = ["hold", option, text, "--why", "w"];
@@ -375,6 +382,7 @@ async fn what_sns_or_sqs_or_the_list_knows_needs_no_second_word() {
         ("--queue", DLQ),
         ("--queue", "payments-dlq"),
         ("--subscription", redrive_support::SUBSCRIPTION),
+        ("--target", redrive_support::WORKER),
     ] {
         let cloud = TestAccount::new();
         let text = run(&cloud, &["hold", option, text, "--why", "w", "--yes"]).await.text();
@@ -387,6 +395,30 @@ async fn what_sns_or_sqs_or_the_list_knows_needs_no_second_word() {
     cloud.forget();
     let text = run(&cloud, &["hold", "--topic", elsewhere, "--why", "w", "--yes"]).await.text();
     assert!(!text.contains("unknown") && cloud.calls("GetTopicAttributes").is_empty(), "{text}");
+}
+
+/// Nobody can be asked about a function or a web server.
+#[tokio::test]
+async fn a_target_to_which_no_letter_on_the_list_goes_is_told() {
+    let cloud = TestAccount::new();
+    let hook = TargetName::read("https://hooks.example/secret");
+    let hold = async |target: &str| run(&cloud, &["hold", "--target", target, "--why", "w", "--yes"]).await;
+    for target in ["payments-notifier", redrive_support::NOTIFIER, hook.as_str()] {
+        let text = hold(target).await.text();
+        let row = format!(
+            "  not checked  whether there is the target {target}: no letter on the list of waiting letters goes there\n"
+        );
+        assert!(text.contains(&row), "{text}");
+    }
+    list(&cloud, "2026-11-01T11:00:00Z", &lines(&[letter("a", &json!({ "target": hook }))]));
+    let text = hold("https://hooks.example/secret").await.text();
+    assert!(!text.contains("not checked") && text.contains("at most 1 letter"), "{text}");
+    assert_eq!(overrides(&cloud)[0]["match"], json!({ "target": [hook] }));
+    for target in ["", "two words", "payments:worker"] {
+        let ran = hold(target).await;
+        let told = "redrivectl: --target must be an ARN, a URL, a URL's name as in logs, or the name of";
+        assert!(ran.code == 2 && ran.err.starts_with(told), "{ran:?}");
+    }
 }
 
 /// An operator who may not ask SNS and SQS must still be able to hold letters in an outage.

@@ -55,6 +55,28 @@ async fn a_retry_wakes_by_the_newest_line_once_every_instance_has_read_it() {
     assert_eq!(overrides(&cloud)[0]["until"], "2026-11-01T12:15:00Z");
 }
 
+/// The keys tell whose letters an object has. One whose target is not known may be anybody's, and a newer line of his.
+#[tokio::test(start_paused = true)]
+async fn a_retry_by_target_reads_what_may_have_letters_of_it() {
+    let cloud = TestAccount::new();
+    let billing = json!({ "target": redrive_support::BILLING });
+    list(&cloud, "2026-11-01T10:00:00Z", &lines(&[letter("a", &json!({})), letter("b", &billing)]));
+    list(&cloud, "2026-11-01T10:10:00Z", &lines(&[letter("c", &billing)]));
+    list(&cloud, "2026-11-01T10:20:00Z", &lines(&[letter("d", &json!({}))]));
+    let unknown = json!({ "target": null, "receiptHandle": "newer-S3CR3T" });
+    list(&cloud, "2026-11-01T10:30:00Z", &lines(&[letter("a", &unknown)]));
+    let retry = ["retry", "--target", redrive_support::WORKER, "--why", "mended", "--yes"];
+    let text = run(&cloud, &retry).await.text();
+    assert!(
+        text.contains("  affects      at most 1 letter on the list") && text.contains("1 letter more"),
+        "{text}"
+    );
+    assert_eq!(shown(&cloud), ["handle-S3CR3T-d", "newer-S3CR3T"]);
+    let read = cloud.calls("GetObject").iter().filter(|call| call.target.contains("/waiting/")).count();
+    assert_eq!(read, 3, "not that of billing alone");
+    assert_eq!(overrides(&cloud)[0]["match"], json!({ "target": [redrive_support::WORKER] }));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_letter_id_wakes_that_letter_alone() {
     let cloud = TestAccount::new();
