@@ -12,10 +12,11 @@ use redrive_aws::delivery::{AddressReach, Dispatcher, HttpClient};
 use redrive_aws::log;
 use redrive_aws::settings::{ArchiveAt, ControlAt, Settings};
 use redrive_aws::signature::{CertificateReader, MAX_CERTIFICATE_BYTES};
-use redrive_core::batch::{LetterReport, SqsBatchResponse, response};
+use redrive_core::batch::{EndpointChange, LetterReport, SqsBatchResponse, response};
 use redrive_core::endpoint::HttpUrl;
 use redrive_core::failure::{ANSWER_UNREADABLE, Failure, FailureClass};
 use redrive_core::letter::{BadEvent, SqsEvent, SqsMessage, SqsRecords};
+use redrive_core::notice::NoticePlaces;
 use serde::Deserialize;
 use tokio::time::Instant;
 use tracing::Instrument;
@@ -67,9 +68,14 @@ impl RedriveFunction {
         metrics_to: MetricsSink,
     ) -> Self {
         let reach = AddressReach::of(settings.http_targets, settings.allow_loopback_http);
-        let place = settings.archive.to_string();
+        let places = NoticePlaces {
+            archive: settings.archive.to_string(),
+            control: settings.control.as_ref().map(ToString::to_string),
+            requeue: settings.requeue.clone(),
+        };
+        let notice_topic = settings.notice_topic.clone();
         let notices =
-            settings.notice_topic.map(|topic| NoticePublisher::new(clients.sns.clone(), topic, place));
+            settings.notice_topic.map(|topic| NoticePublisher::new(clients.sns.clone(), topic, places));
         let archive = match settings.archive {
             ArchiveAt::S3 { bucket, prefix } => Archive::S3 { s3: clients.s3.clone(), bucket, prefix },
             ArchiveAt::Queue(queue) => {
@@ -85,6 +91,7 @@ impl RedriveFunction {
                 prefix,
             }),
             waiting_list: settings.waiting_list,
+            notice_topic,
             mode: settings.mode,
             requeue: settings.requeue,
             in_flight_limit: settings.in_flight_limit,
@@ -164,15 +171,15 @@ impl RedriveFunction {
             InvocationContext { request_id, deadline: Instant::now() + self.clock.left(deadline_ms) };
 
         let handled = self.redrive.handle(messages, invocation).await;
-        let BatchResult { reports, in_flight, overrides_unread, list_failed, recovery, retention_assumed } =
-            handled;
+        let BatchResult { reports, in_flight, overrides_unread, list_failed, recovery, .. } = handled;
+        let BatchResult { changes, retention_assumed, .. } = handled;
         let together = log::together();
         for report in &reports {
             telemetry::letter(report);
         }
         // The lines are written before the function waits for SNS.
         drop(together);
-        let notices_failed = self.tell(&reports, began, invocation).await;
+        let notices_failed = self.tell(&reports, changes, began, invocation).await;
         if let Some(first) = reports.first() {
             let queue = &first.letter.sqs.queue;
             let now = self.clock.now();
@@ -195,17 +202,20 @@ impl RedriveFunction {
         response(&reports).inspect_err(bad_event)
     }
 
-    /// Sends notices of archived letters. Returns the number of notices that failed, or `None` if there is no
-    /// topic for notices.
+    /// Sends notices of archived letters and of endpoints. Returns the number of notices that failed, or `None` if
+    /// there is no topic for notices.
     async fn tell(
         &self,
         reports: &[LetterReport],
+        changes: Vec<EndpointChange>,
         began: Timestamp,
         invocation: InvocationContext<'_>,
     ) -> Option<u64> {
         let left = invocation.deadline.saturating_duration_since(Instant::now());
-        let told = self.notices.as_ref()?.tell(reports, began, self.clock.moment(), left).await;
-        Some(told.inspect_err(telemetry::notice_not_sent).is_err().into())
+        let notices = self.notices.as_ref()?;
+        let not_sent = notices.tell(reports, changes, began, self.clock.moment(), left).await;
+        not_sent.iter().for_each(telemetry::notice_not_sent);
+        Some(not_sent.len() as u64)
     }
 }
 

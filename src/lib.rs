@@ -62,7 +62,7 @@
 //! | [`replay_function`] | the same for the replay function: replays, and the turns and lanes of a state machine |
 //! | [`redrive`] | drives the batch machine and carries out its actions |
 //! | [`telemetry`] | reports become log lines and metrics |
-//! | [`notices`] | notices of archived letters, sent to a topic |
+//! | [`notices`] | notices of archived letters and of endpoints, sent to a topic |
 //!
 //! Below these are crates, each of which uses only those below it:
 //!
@@ -77,7 +77,7 @@
 //!
 //! | module | subject |
 //! |---|---|
-//! | [`archive_notice`](redrive_core::archive_notice) | notices of archived letters: their counts, due times and text |
+//! | [`notice`](redrive_core::notice) | notices of archived letters and of endpoints: their counts, due times and text |
 //! | [`batch`](redrive_core::batch) | the batch machine: asks for actions, takes answers, returns reports |
 //! | [`policy`](redrive_core::policy) | the decision what happens, and when: overrides, rules, schedule |
 //! | [`waiting`](redrive_core::waiting) | the list of waiting letters, and the keys that operators and the function share |

@@ -91,6 +91,7 @@ impl FunctionWorld {
             archive: Archive::S3 { s3: clients.s3.clone(), bucket, prefix },
             control: None,
             waiting_list: false,
+            notice_topic: None,
             mode: OperatingMode::Active,
             requeue: None,
             in_flight_limit: IN_FLIGHT_LIMIT,

@@ -19,7 +19,7 @@ use redrive_aws::signature::CertificateReader;
 use redrive_aws::under_way::CallsUnderWay;
 use redrive_core::arn::Arn;
 use redrive_core::batch::{
-    BatchConfig, BatchMachine, BatchNotice, InvocationNow, LetterReport, OperatingMode,
+    BatchConfig, BatchMachine, BatchNotice, EndpointChange, InvocationNow, LetterReport, OperatingMode,
 };
 use redrive_core::letter::SqsMessage;
 use redrive_core::policy::Policy;
@@ -48,6 +48,8 @@ pub struct RedriveParts {
     pub control: Option<ControlObjects>,
     /// `true` if letters that are hidden for a long time are listed there.
     pub waiting_list: bool,
+    /// The topic that is told of endpoints that go down or come back, if there is one.
+    pub notice_topic: Option<Arn>,
     /// The mode: whether the function acts at all.
     pub mode: OperatingMode,
     /// The queue for letters that cannot wait in their own queue. Only in this queue is a mark trusted to say
@@ -91,6 +93,8 @@ pub struct BatchResult {
     pub list_failed: bool,
     /// What was seen of endpoints that are down or back.
     pub recovery: RecoveryCounts,
+    /// The endpoints of which the topic of notices is to be told.
+    pub changes: Vec<EndpointChange>,
     /// `true` if the queue has not told its retention for so long that the default counts.
     pub retention_assumed: bool,
 }
@@ -122,8 +126,8 @@ impl Redrive {
     #[must_use]
     pub fn new(parts: RedriveParts) -> Self {
         let RedriveParts { policy, archive, mode, requeue, in_flight_limit, ceiling, .. } = parts;
-        let RedriveParts { clients, certificates, reach, instances, clock, control, waiting_list, .. } =
-            parts;
+        let RedriveParts { clients, certificates, reach, instances, clock, control, .. } = parts;
+        let RedriveParts { waiting_list, notice_topic, .. } = parts;
         let archive_queue = archive.queue().cloned();
         let (overrides, waiting_list) = (control.is_some(), control.is_some() && waiting_list);
         let config = BatchConfig {
@@ -136,6 +140,7 @@ impl Redrive {
             instances,
             overrides,
             waiting_list,
+            notice_topic,
         };
         let machine = Mutex::new(BatchMachine::new(config));
         let dispatcher = Dispatcher::new(&clients, reach, clock.clone());
@@ -200,9 +205,18 @@ impl Redrive {
             }
         }
         let retention_assumed = batch.assumes_retention();
+        let changes = batch.endpoint_changes();
         let reports = batch.into_reports(self.clock.now());
         let in_flight = machine.in_flight(&queue);
         let overrides_unread = machine.overrides_are_unread();
-        BatchResult { reports, in_flight, overrides_unread, list_failed, recovery, retention_assumed }
+        BatchResult {
+            reports,
+            in_flight,
+            overrides_unread,
+            list_failed,
+            recovery,
+            changes,
+            retention_assumed,
+        }
     }
 }

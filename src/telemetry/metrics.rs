@@ -69,7 +69,7 @@ pub struct InvocationSummary<'a> {
     pub began: Timestamp,
     /// The present, at the end of the invocation.
     pub now: Timestamp,
-    /// The number of notices of archived letters that were not sent. `None` if there is no topic for notices.
+    /// The number of notices that were not sent. `None` if there is no topic for notices.
     pub notices_failed: Option<u64>,
 }
 

@@ -15,7 +15,7 @@ use redrive_core::endpoint::TargetName;
 use redrive_core::failure::Failure;
 use redrive_replay::{RecordLocation, ReplayError, ReplayState, ReplayStatus, RoundLane};
 
-use crate::notices::NotSent;
+use crate::notices::{NotSent, NotSentNotice};
 
 /// Logs an event that does not come from an SQS event source mapping. The invocation fails, and nothing is
 /// touched.
@@ -159,16 +159,31 @@ fn names(target: &TargetName) -> (Option<&str>, Option<&str>) {
     if name.parse::<Arn>().is_ok() { (Some(name), None) } else { (None, Some(name)) }
 }
 
-/// Logs that a notice of archived letters was not sent.
+/// Logs that a notice was not sent.
 pub(crate) fn notice_not_sent(not_sent: &NotSent) {
-    tracing::warn!(
-        topic.arn = not_sent.topic.as_str(),
-        letters = not_sent.letters,
-        error.code = not_sent.failure.code,
-        error.class = not_sent.failure.class.name(),
-        error.message = not_sent.failure.message,
-        "notice of archived letters not sent: the next one includes these letters, after a minute at the earliest"
-    );
+    let NotSent { topic, notice, failure } = not_sent;
+    match notice {
+        NotSentNotice::Archived { letters } => tracing::warn!(
+            topic.arn = topic.as_str(),
+            letters,
+            error.code = failure.code,
+            error.class = failure.class.name(),
+            error.message = failure.message,
+            "notice of archived letters not sent: the next one includes these letters, after a minute at the earliest"
+        ),
+        NotSentNotice::Endpoint { kind, target } => {
+            let (arn, url) = names(target);
+            tracing::warn!(
+                topic.arn = topic.as_str(),
+                target.arn = arn,
+                target.url = url,
+                error.code = failure.code,
+                error.class = failure.class.name(),
+                error.message = failure.message,
+                "notice of an endpoint not sent ({kind}): it is tried three times, a minute apart"
+            );
+        }
+    }
 }
 
 /// Logs how a replay stands when an invocation ends.

@@ -10,6 +10,7 @@ mod clients;
 mod corpus;
 mod discovery;
 mod dispatcher;
+mod endpoint_notices;
 mod endpoints;
 mod failure_classes;
 mod loops;

@@ -66,6 +66,32 @@ async fn a_notice_says_how_many_letters_of_which_kind_were_archived() {
     assert_eq!(notice["command"], command);
     assert!(form(&call.entries[0], "default").ends_with(&format!("{command}\n")));
     assert_eq!(ran.metrics()["NoticesFailed"], 0);
+    let list = |names: &[&str]| attribute("String.Array", &json!(names).to_string());
+    let attributes = [
+        ("kind".to_owned(), attribute("String", "archived")),
+        ("target".to_owned(), list(&[WORKER])),
+        ("topicArn".to_owned(), list(&[TOPIC])),
+    ];
+    assert_eq!(call.entries[0].attributes, attributes.into());
+}
+
+#[tokio::test]
+async fn a_notice_names_the_command_that_replays_if_there_is_a_requeue() {
+    let world = FunctionWorld::new(&[
+        ("NOTICE_TOPIC_ARN", NOTICES),
+        ("REQUEUE_ARN", REQUEUE),
+        ("CONTROL", "s3://my-bucket/control"),
+    ]);
+    world.run([&RecordBuilder::raw("a", "x")]).await;
+    let command = format!(
+        "redrivectl replay --archive s3://my-bucket/dead-letters --control s3://my-bucket/control --requeue {REQUEUE} \
+         --since 2026-11-01T12:00:00Z"
+    );
+    assert_eq!(notices(&world)[0]["replay"], command);
+    let entry = &world.cloud.entries("Publish")[0];
+    assert!(form(entry, "default").ends_with(&format!("{command}\n")));
+    // Nothing is known of it, and SNS takes no empty list.
+    assert_eq!(entry.attributes.keys().collect::<Vec<_>>(), ["kind"]);
 }
 
 #[tokio::test]

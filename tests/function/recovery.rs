@@ -14,7 +14,7 @@ fn world(settings: &[(&str, &str)]) -> FunctionWorld {
 }
 
 /// Makes the subscriber refuse every letter from now on, or take it.
-fn set_down(world: &FunctionWorld, is_down: bool) {
+pub(crate) fn set_down(world: &FunctionWorld, is_down: bool) {
     world.cloud.script(move |call| match call.operation.as_str() {
         "SendMessageBatch" if is_down => SimFault::refuse(503, "ServiceUnavailable", "down"),
         _ => SimFault::Pass,
@@ -22,7 +22,7 @@ fn set_down(world: &FunctionWorld, is_down: bool) {
 }
 
 /// Returns a letter whose retry is due, and the next one hours later.
-fn late(id: &str) -> RecordBuilder {
+pub(crate) fn late(id: &str) -> RecordBuilder {
     RecordBuilder::envelope(id).mark(&mark(8, id, NOW)).sent(NOW - 36_000_000)
 }
 
@@ -39,7 +39,7 @@ fn line<'a>(ran: &'a TestInvocation, message: &str) -> &'a Value {
 }
 
 /// Lives through an outage of four minutes with twelve letters and more.
-async fn outage(world: &FunctionWorld) -> [TestInvocation; 3] {
+pub(crate) async fn outage(world: &FunctionWorld) -> [TestInvocation; 3] {
     set_down(world, true);
     let many: Vec<_> = (0..12).map(|number| late(&format!("l{number}"))).collect();
     world.run(&many).await;

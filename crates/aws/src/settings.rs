@@ -92,6 +92,15 @@ pub struct ControlAt {
     pub prefix: String,
 }
 
+impl Display for ControlAt {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self { bucket, prefix } if prefix.is_empty() => write!(f, "s3://{bucket}"),
+            Self { bucket, prefix } => write!(f, "s3://{bucket}/{prefix}"),
+        }
+    }
+}
+
 /// A setting that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{variable}: {problem}")]

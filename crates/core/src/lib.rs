@@ -9,7 +9,7 @@
 //!
 //! | module | subject |
 //! |---|---|
-//! | [`archive_notice`] | notices of archived letters: what they count, when they are due, how they read |
+//! | [`notice`] | notices of archived letters and of endpoints: what they count, when they are due, how they read |
 //! | [`batch`] | the batch machine: asks for actions, takes answers, ends in reports |
 //! | [`policy`] | what should happen, and when: rules, schedule, decision |
 //! | [`waiting`] | the list of waiting letters, and the keys of what operators and the function share |
@@ -19,12 +19,12 @@
 //! | [`failure`] | what a failure means for a letter |
 //! | [`shell`] | others' texts in commands that operators copy |
 
-pub mod archive_notice;
 pub mod arn;
 pub mod batch;
 pub mod endpoint;
 pub mod failure;
 pub mod letter;
+pub mod notice;
 pub mod policy;
 pub mod shell;
 pub mod waiting;

@@ -25,6 +25,8 @@ pub struct BatchConfig {
     pub overrides: bool,
     /// True if letters that are hidden for long are listed.
     pub waiting_list: bool,
+    /// The topic that is told of endpoints that go down or come back, if there is one.
+    pub notice_topic: Option<Arn>,
 }
 
 /// The mode of the machine: whether anything is done.

@@ -115,6 +115,7 @@ pub use moment::{InstanceAge, Moment};
 pub use outcome::{BatchItemFailure, LetterReport, NotDone, Outcome, SqsBatchResponse, response};
 pub use packed_facts::{PackedFacts, recorded_trace};
 pub use purpose::{CONCURRENT_REQUESTS, CONCURRENT_SINGLES, RequestPurpose};
+pub use recovery::{ChangeKind, EndpointChange};
 pub use requests::{MAX_ENTRIES, UnsentMessage, runs};
 pub use sending::{NextRequest, SendingState};
 pub use state::{ActionId, Batch};

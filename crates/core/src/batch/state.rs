@@ -15,7 +15,7 @@ use super::outcome::LetterReport;
 use super::outgoing::RoundSending;
 use super::parking::DeferredLetters;
 use super::pending_letter::PendingLetter;
-use super::recovery::RecoveryTask;
+use super::recovery::{EndpointChange, RecoveryTask};
 use super::time::{CONTROL_TIME, InvocationBudget};
 use super::unmarked_letters::UnmarkedLetters;
 use crate::arn::Arn;
@@ -71,6 +71,8 @@ pub struct Batch<'m> {
     pub(super) listed: bool,
     /// The work on endpoints that are down or back.
     pub(super) recovery: Option<RecoveryTask>,
+    /// The endpoints of which the topic of notices is to be told.
+    pub(super) changes: Vec<EndpointChange>,
     /// The time when the recoveries were asked for before sending.
     pub(super) recoveries_asked: Duration,
 }
@@ -216,6 +218,7 @@ impl<'m> Batch<'m> {
             awaited: 0,
             listed: false,
             recovery: None,
+            changes: Vec::new(),
             recoveries_asked: Duration::ZERO,
         }
     }

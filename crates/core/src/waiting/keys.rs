@@ -66,6 +66,13 @@ impl WaitingKey {
         letters.or(if self.has_more { None } else { Some(0) })
     }
 
+    /// Returns the largest number of letters of a target that the key allows. A target that it does not name has no more than
+    /// any that it names.
+    #[must_use]
+    pub fn most_letters_of(&self, digest: &str) -> u64 {
+        self.letters_of(digest).or_else(|| self.targets.values().min().copied()).unwrap_or(0)
+    }
+
     /// Returns `<prefix>/waiting/queue=<name>/hour=<yyyy-mm-ddThh>/<time>-<request id>.<digest>-<letters>.jsonl`, with up to
     /// [`MAX_KEY_TARGETS`] targets, and a `+` if there may be more. Times are UTC.
     #[must_use]
@@ -194,6 +201,11 @@ mod tests {
         assert_eq!(key.letters_of(&digest(8)), Some(12), "the targets of most letters");
         let unknown = (0..8).filter(|number| key.letters_of(&digest(*number)).is_none()).count();
         assert_eq!((unknown, key.letters_of(&digest(9))), (1, None));
+        assert_eq!(
+            [8, 9].map(|number| key.most_letters_of(&digest(number))),
+            [12, 1],
+            "no more than the named"
+        );
         assert_eq!(WaitingKey::read("a/b.c-1.jsonl").letters_of("c"), Some(0), "no digest");
     }
 }

@@ -18,6 +18,9 @@ const MAX_ENDPOINTS: usize = 500;
 /// The time by which the clocks of two instances may differ.
 const CLOCKS_DIFFER: SignedDuration = SignedDuration::from_mins(1);
 
+/// The shortest time between two notices that one endpoint is down, over all instances.
+const BETWEEN_NOTICES: SignedDuration = SignedDuration::from_mins(15);
+
 /// The longest place, in bytes.
 const MAX_PLACE: usize = 600;
 
@@ -48,6 +51,12 @@ pub struct EndpointRecovery {
     /// True if every letter that was listed before `recovered_at` is claimed.
     #[serde(default)]
     pub is_done: bool,
+    /// The time when the topic of notices was last told that the endpoint is down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub told_down: Option<Timestamp>,
+    /// The time when it was last told that the endpoint is back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub told_recovered: Option<Timestamp>,
 }
 
 /// The document as it is written.
@@ -100,9 +109,8 @@ impl Recoveries {
                 && place.bytes().all(|byte| byte.is_ascii_graphic())
         };
         self.0.retain(|known| {
-            known.down_since.is_none_or(|at| at <= latest)
-                && known.recovered_at.is_none_or(|at| at <= latest)
-                && known.place.as_ref().is_none_or(is_key)
+            let times = [known.down_since, known.recovered_at, known.told_down, known.told_recovered];
+            times.into_iter().flatten().all(|at| at <= latest) && known.place.as_ref().is_none_or(is_key)
         });
     }
 
@@ -144,14 +152,144 @@ impl Recoveries {
                 recovered_at: None,
                 place: None,
                 is_done: false,
+                told_down: None,
+                told_recovered: None,
             });
             self.0.len() - 1
         });
         &mut self.0[index]
     }
 
+    /// Takes note that it is told now that an endpoint is down, and returns since when it is. Returns `None` if nothing is to
+    /// be told: this is told already, or was within a quarter of an hour.
+    pub fn tell_down(&mut self, target: &TargetName, now: Timestamp) -> Option<Timestamp> {
+        let since = self.of_target(target).filter_map(|known| known.down_since).min()?;
+        let (down, recovered) = self.told(target);
+        let is_soon = |down| now.duration_since(down) < BETWEEN_NOTICES;
+        if down > recovered || down.is_some_and(is_soon) {
+            return None;
+        }
+        self.of_target_mut(target).for_each(|known| known.told_down = Some(now));
+        Some(since).max(recovered)
+    }
+
+    /// Takes note that it is told now that an endpoint is back which was down since then, and returns since when it was.
+    /// Returns `None` if nothing is to be told: the last that was told is not that it is down.
+    pub fn tell_recovered(
+        &mut self,
+        target: &TargetName,
+        down_since: Timestamp,
+        now: Timestamp,
+    ) -> Option<Timestamp> {
+        let (down, recovered) = self.told(target);
+        if down <= recovered {
+            return None;
+        }
+        self.of_target_mut(target).for_each(|known| known.told_recovered = Some(now));
+        Some(down_since).max(recovered)
+    }
+
+    /// Returns the times when it was last told that an endpoint is down, and that it is back.
+    #[must_use]
+    pub fn told(&self, target: &TargetName) -> (Option<Timestamp>, Option<Timestamp>) {
+        let down = self.of_target(target).filter_map(|known| known.told_down).max();
+        (down, self.of_target(target).filter_map(|known| known.told_recovered).max())
+    }
+
+    fn of_target(&self, target: &TargetName) -> impl Iterator<Item = &EndpointRecovery> {
+        self.0.iter().filter(move |known| known.target == *target)
+    }
+
+    fn of_target_mut(&mut self, target: &TargetName) -> impl Iterator<Item = &mut EndpointRecovery> {
+        self.0.iter_mut().filter(move |known| known.target == *target)
+    }
+
     /// Leaves out endpoints.
     pub fn retain(&mut self, keeps: impl FnMut(&EndpointRecovery) -> bool) {
         self.0.retain(keeps);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(minute: i64) -> Timestamp {
+        Timestamp::UNIX_EPOCH + SignedDuration::from_mins(minute)
+    }
+
+    fn target() -> TargetName {
+        TargetName::read("arn:aws:sqs:eu-central-1:123456789012:worker")
+    }
+
+    /// Returns a document in which the endpoint is down since this minute, for the letters of a queue.
+    fn down(document: &mut Recoveries, queue: &str, minute: i64) {
+        let known = document.add(queue, &target());
+        known.down_since = Some(at(minute));
+    }
+
+    #[test]
+    fn an_outage_is_told_once_and_another_a_quarter_of_an_hour_later() {
+        let mut document = Recoveries::default();
+        assert_eq!(document.tell_down(&target(), at(2)), None, "it is not down");
+        down(&mut document, "dlq", 0);
+        assert_eq!(document.tell_down(&target(), at(2)), Some(at(0)));
+        assert_eq!(document.tell_down(&target(), at(200)), None, "it is told of this outage");
+
+        let mut document = Recoveries::default();
+        down(&mut document, "dlq", 0);
+        document.tell_down(&target(), at(2));
+        document.tell_recovered(&target(), at(0), at(4));
+        down(&mut document, "dlq", 5);
+        assert_eq!(document.tell_down(&target(), at(16)), None);
+        let other = TargetName::read("https://a.example/");
+        document.add("dlq", &other).down_since = Some(at(5));
+        assert_eq!(document.tell_down(&other, at(16)), Some(at(5)), "another endpoint");
+        assert_eq!(document.tell_down(&target(), at(17)), Some(at(5)), "it is still down");
+    }
+
+    #[test]
+    fn a_recovery_is_told_once_after_each_outage_that_was_told() {
+        let mut document = Recoveries::default();
+        down(&mut document, "dlq", 0);
+        assert_eq!(
+            document.tell_recovered(&target(), at(0), at(1)),
+            None,
+            "nobody was told that it was down"
+        );
+        document.tell_down(&target(), at(2));
+        assert_eq!(document.tell_recovered(&target(), at(0), at(4)), Some(at(0)));
+        assert_eq!(document.tell_recovered(&target(), at(0), at(5)), None);
+        assert_eq!(document.tell_recovered(&target(), at(5), at(60)), None, "this outage was not told");
+        // An instance that has not seen the recovery says that the endpoint is down since before it.
+        assert_eq!(document.tell_down(&target(), at(72)), Some(at(4)));
+        assert_eq!(document.tell_recovered(&target(), at(0), at(73)), Some(at(4)));
+    }
+
+    /// The queue and the requeue have the same endpoints.
+    #[test]
+    fn an_endpoint_is_told_once_for_all_queues() {
+        let mut document = Recoveries::default();
+        down(&mut document, "requeue", 3);
+        down(&mut document, "dlq", 1);
+        assert_eq!(document.tell_down(&target(), at(5)), Some(at(1)), "the earlier time");
+        assert_eq!(document.tell_down(&target(), at(25)), None);
+        document.retain(|known| known.queue == "requeue");
+        assert_eq!(document.tell_down(&target(), at(25)), None, "each entry knows");
+        assert_eq!(document.tell_recovered(&target(), at(1), at(26)), Some(at(1)));
+    }
+
+    #[test]
+    fn what_was_told_is_read_again_unless_nobody_can_have_told_it_yet() {
+        let mut document = Recoveries::default();
+        down(&mut document, "dlq", 0);
+        document.tell_down(&target(), at(2));
+        document.tell_recovered(&target(), at(0), at(4));
+        let mut read = Recoveries::parse(&document.to_json()).unwrap();
+        assert_eq!(read, document);
+        read.retain_possible(at(3));
+        assert_eq!(read, document, "clocks differ");
+        read.retain_possible(at(2));
+        assert_eq!(read.iter().count(), 0);
     }
 }

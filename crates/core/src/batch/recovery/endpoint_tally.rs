@@ -1,7 +1,8 @@
 //! What became of a batch's letters, by endpoint.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use crate::arn::Arn;
 use crate::batch::pending_letter::{Disposition, PendingLetter};
 use crate::endpoint::{Endpoint, TargetName};
 use crate::failure::FailureClass;
@@ -19,10 +20,17 @@ pub(super) struct EndpointTally {
     pub(super) error: Option<String>,
     /// The largest number of letters a second, if a rule says so.
     pub(super) rate: Option<u32>,
+    /// The topics of the letters, as far as they may be told of.
+    pub(super) topics: BTreeSet<Arn>,
+    /// True if there is a letter of another topic than that of notices.
+    pub(super) is_told: bool,
 }
 
-/// Counts the attempts of a batch.
-pub(super) fn tally(cases: &[PendingLetter<'_>]) -> BTreeMap<TargetName, EndpointTally> {
+/// Counts the attempts of a batch. `notices` is the topic of notices.
+pub(super) fn tally(
+    cases: &[PendingLetter<'_>],
+    notices: Option<&Arn>,
+) -> BTreeMap<TargetName, EndpointTally> {
     let mut all: BTreeMap<TargetName, EndpointTally> = BTreeMap::new();
     for case in cases {
         let (Some(target), Some(retry)) = (&case.target, case.retry) else { continue };
@@ -32,6 +40,11 @@ pub(super) fn tally(cases: &[PendingLetter<'_>]) -> BTreeMap<TargetName, Endpoin
         }
         let tally = all.entry(Endpoint::name(target)).or_default();
         let rate = case.verdict.as_ref().and_then(|verdict| verdict.delivery.max_receives_per_second);
+        let topic = case.letter.topic();
+        if topic.is_none() || topic != notices {
+            tally.is_told = true;
+            tally.topics.extend(topic.cloned());
+        }
         tally.rate = [tally.rate, rate].into_iter().flatten().min();
         match (&case.disposition, failure) {
             (Disposition::Delivered, _) => {

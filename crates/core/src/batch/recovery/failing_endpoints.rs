@@ -1,10 +1,11 @@
 //! The endpoints that this instance sees fail.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use jiff::Timestamp;
 
+use crate::arn::Arn;
 use crate::batch::moment::Moment;
 use crate::endpoint::TargetName;
 
@@ -18,6 +19,9 @@ const LONGEST_GAP: Duration = Duration::from_mins(20);
 /// The largest number of endpoints that are remembered. Those that failed longest ago are forgotten first.
 const MAX_KEPT: usize = 1_000;
 
+/// The largest number of topics that are remembered of an endpoint.
+const MAX_TOPICS: usize = 10;
+
 /// The endpoints that have accepted nothing since their last failure.
 #[derive(Debug, Default)]
 pub(super) struct FailingEndpoints(HashMap<TargetName, FailingEndpoint>);
@@ -30,11 +34,15 @@ struct FailingEndpoint {
     last: Moment,
     /// The code of the last failure.
     error: String,
+    /// The topics of letters that failed.
+    topics: BTreeSet<Arn>,
+    /// True if this instance has told the topic of notices.
+    is_told: bool,
 }
 
 impl FailingEndpoints {
     /// Takes note of a failure.
-    pub(super) fn failed(&mut self, target: &TargetName, error: &str, now: Moment) {
+    pub(super) fn failed(&mut self, target: &TargetName, error: &str, topics: &BTreeSet<Arn>, now: Moment) {
         let all = &mut self.0;
         if all.len() >= MAX_KEPT && !all.contains_key(target) {
             let oldest = all.iter().min_by_key(|(_, known)| known.last.age).map(|(target, _)| target.clone());
@@ -44,10 +52,14 @@ impl FailingEndpoints {
             since: now,
             last: now,
             error: String::new(),
+            topics: BTreeSet::new(),
+            is_told: false,
         });
         if now.age.saturating_sub(known.last.age) > LONGEST_GAP {
-            known.since = now;
+            (known.since, known.is_told) = (now, false);
         }
+        let free = MAX_TOPICS.saturating_sub(known.topics.len());
+        known.topics.extend(topics.iter().take(free).cloned());
         known.last = now;
         error.clone_into(&mut known.error);
     }
@@ -57,6 +69,23 @@ impl FailingEndpoints {
         if self.0.get(target).is_some_and(|known| known.last.at <= at) {
             self.0.remove(target);
         }
+    }
+
+    /// Returns the topics of letters that failed since the endpoint last accepted one.
+    pub(super) fn topics(&self, target: &TargetName) -> BTreeSet<Arn> {
+        self.0.get(target).map(|known| known.topics.clone()).unwrap_or_default()
+    }
+
+    /// Takes note that this instance has told the topic of notices that an endpoint is down.
+    pub(super) fn told(&mut self, target: &TargetName) {
+        if let Some(known) = self.0.get_mut(target) {
+            known.is_told = true;
+        }
+    }
+
+    /// Reports whether this instance has told that.
+    pub(super) fn is_told(&self, target: &TargetName) -> bool {
+        self.0.get(target).is_some_and(|known| known.is_told)
     }
 
     /// Returns the time of the first failure, and the code of the last, of an endpoint that is down.
@@ -78,7 +107,12 @@ mod tests {
         let (target, mut failing) = (TargetName::read("#8a5edab28263"), FailingEndpoints::default());
         for second in failures {
             let at = Timestamp::UNIX_EPOCH + SignedDuration::from_secs((*second).into());
-            failing.failed(&target, "Unreachable", Moment { at, age: Duration::from_secs((*second).into()) });
+            failing.failed(
+                &target,
+                "Unreachable",
+                &BTreeSet::new(),
+                Moment { at, age: Duration::from_secs((*second).into()) },
+            );
         }
         failing.down_since(&target).map(|(since, _)| since.as_second())
     }
@@ -103,7 +137,7 @@ mod tests {
         let at = |second| Timestamp::UNIX_EPOCH + SignedDuration::from_secs(second);
         for second in [0_i64, 200] {
             let age = Duration::from_secs(second.unsigned_abs());
-            failing.failed(&target, "Unreachable", Moment { at: at(second), age });
+            failing.failed(&target, "Unreachable", &BTreeSet::new(), Moment { at: at(second), age });
         }
         failing.worked(&target, at(199));
         assert!(failing.down_since(&target).is_some(), "it has failed since");

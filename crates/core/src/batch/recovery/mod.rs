@@ -19,18 +19,22 @@
 //! |---|---|
 //! | `failing_endpoints` | the endpoints that this instance sees fail |
 //! | `known_recoveries` | the document, as this instance knows it |
+//! | `endpoint_change`, `telling` | what the topic of notices is told: claimed in the document, so that one instance tells it |
 //! | `endpoint_tally` | what became of a batch's letters, by endpoint |
 //! | `wake_pace` | how many letters are woken |
 //! | `recovery_memory` | all that an instance remembers of this |
 //! | `waking`, `recovery_task` | the calls at the end of a batch, and how far they are |
 
+mod endpoint_change;
 mod endpoint_tally;
 mod failing_endpoints;
 mod known_recoveries;
 mod recovery_memory;
 mod recovery_task;
+mod telling;
 mod wake_pace;
 mod waking;
 
+pub use endpoint_change::{ChangeKind, EndpointChange};
 pub(super) use recovery_memory::RecoveryMemory;
 pub(super) use recovery_task::RecoveryTask;

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use super::endpoint_change::EndpointChange;
 use super::endpoint_tally::EndpointTally;
 use crate::batch::action::BatchNotice;
 use crate::endpoint::TargetName;
@@ -28,7 +29,7 @@ pub(super) enum RecoveryStage {
     AwaitRead,
     Write,
     /// The document that is being written, and what it tells.
-    AwaitWritten(Recoveries, Vec<BatchNotice>),
+    AwaitWritten(Recoveries, Vec<BatchNotice>, Vec<EndpointChange>),
     Plan,
     Wake,
     AwaitKeys(TargetName),
@@ -37,5 +38,7 @@ pub(super) enum RecoveryStage {
     AwaitClaimed(TargetName, Recoveries, Vec<String>),
     AwaitLines(TargetName),
     AwaitWoken(TargetName, usize),
+    Count,
+    AwaitCounted,
     Done,
 }

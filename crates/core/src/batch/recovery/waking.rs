@@ -4,6 +4,7 @@
 //!   read the document ──> write what the batch has shown ──> for each endpoint that is back:
 //!                                                              wake what was claimed
 //!                                                              or claim: list keys ──> move the place ──> read lines
+//!   then, if an endpoint is to be told of: count the letters that wait for it
 //! ```
 
 use std::collections::VecDeque;
@@ -14,6 +15,7 @@ use jiff::Timestamp;
 use super::endpoint_tally::tally;
 use super::known_recoveries::{is_over, recover};
 use super::recovery_task::{RecoveryStage, RecoveryTask};
+use super::telling::claim_change;
 use crate::batch::action::{
     Action, ActionAnswer, BatchNotice, DocumentRead, DocumentWrite, InvocationNow, no_answer,
 };
@@ -123,14 +125,14 @@ impl Batch<'_> {
         if !self.config.waiting_list || !self.is_active() || self.recovery.is_some() {
             return;
         }
-        let tallies = tally(&self.cases);
+        let tallies = tally(&self.cases, self.config.notice_topic.as_ref());
         let memory = &mut self.memory.recovery;
         for (target, tally) in &tallies {
             match &tally.error {
                 // One that is down is forgotten once its recovery is written.
                 _ if tally.delivered > 0 && memory.failing.down_since(target).is_some() => {}
                 _ if tally.delivered > 0 => memory.failing.worked(target, now.at),
-                Some(error) => memory.failing.failed(target, error, now.moment()),
+                Some(error) => memory.failing.failed(target, error, &tally.topics, now.moment()),
                 None => {}
             }
         }
@@ -161,6 +163,7 @@ impl Batch<'_> {
                     (RecoveryStage::Wake, None)
                 }
                 RecoveryStage::Wake => self.wake_next(&mut task, now),
+                RecoveryStage::Count => self.count_waiting(&task),
                 RecoveryStage::Claim(target, document, keys) => {
                     let action = write(&document, self.memory.recovery.known.tag.clone(), task.until);
                     (RecoveryStage::AwaitClaimed(target, document, keys), Some(action))
@@ -197,17 +200,17 @@ impl Batch<'_> {
         let Some(queue) = self.queue() else { return (RecoveryStage::Done, None) };
         let memory = &mut self.memory.recovery;
         let mut document = memory.known.document.clone();
-        let mut notices = Vec::new();
+        let (mut notices, mut changes) = (Vec::new(), Vec::new());
         document.retain(|known| !is_over(known, now.at));
         for (target, tally) in &task.tallies {
             let down = memory.failing.down_since(target);
+            let mut is_back = None;
             if tally.delivered > 0 {
                 if let Some((since, error)) = down {
                     let known = document.add(queue.resource(), target);
                     known.down_since.get_or_insert(since);
                     known.error.get_or_insert_with(|| error.to_owned());
                 }
-                let mut is_back = None;
                 for known in document.iter_mut().filter(|known| known.target == *target) {
                     let since = known.down_since;
                     if recover(known, now.at) {
@@ -232,12 +235,23 @@ impl Batch<'_> {
                     });
                 }
             }
+            if self.config.notice_topic.is_some() {
+                let failing = &memory.failing;
+                changes.extend(claim_change(
+                    &mut document,
+                    (&queue, target),
+                    tally,
+                    failing,
+                    is_back,
+                    now.at,
+                ));
+            }
         }
         if document == memory.known.document {
             return (RecoveryStage::Plan, None);
         }
         let action = write(&document, memory.known.tag.clone(), task.until);
-        (RecoveryStage::AwaitWritten(document, notices), Some(action))
+        (RecoveryStage::AwaitWritten(document, notices, changes), Some(action))
     }
 
     /// Decides how many letters are woken for each endpoint that is back.
@@ -306,7 +320,7 @@ impl Batch<'_> {
             task.wakes.push_front((target.clone(), letters));
             return (RecoveryStage::AwaitKeys(target), Some(action));
         }
-        (RecoveryStage::Done, None)
+        (RecoveryStage::Count, None)
     }
 
     /// Takes the answer to the call that is under way.
@@ -315,10 +329,14 @@ impl Batch<'_> {
         let stage = std::mem::replace(&mut task.stage, RecoveryStage::Done);
         let next = match stage {
             RecoveryStage::AwaitRead => self.recoveries_read(answer, now),
-            RecoveryStage::AwaitWritten(document, notices) => {
+            RecoveryStage::AwaitWritten(document, notices, changes) => {
                 let written = self.written(answer, document, &task);
                 if let Ok(RecoveryStage::Plan) = written {
                     self.notices.extend(notices);
+                    for change in &changes {
+                        self.memory.recovery.failing.told(&change.target);
+                    }
+                    self.changes.extend(changes);
                     for (target, _) in task.tallies.iter().filter(|(_, tally)| tally.delivered > 0) {
                         self.memory.recovery.failing.worked(target, now.at);
                     }
@@ -337,9 +355,11 @@ impl Batch<'_> {
             RecoveryStage::AwaitWoken(target, count) => {
                 let woken =
                     crate::batch::action::results(answer, count).iter().filter(|one| one.is_ok()).count();
+                self.woken_for(&target, woken);
                 self.notices.push(BatchNotice::LettersWoken { target, letters: woken });
                 Ok(RecoveryStage::Wake)
             }
+            RecoveryStage::AwaitCounted => self.waiting_counted(answer, now),
             other => Ok(other),
         };
         task.is_again |= matches!(next, Ok(RecoveryStage::Read));

@@ -43,6 +43,7 @@ fn config(policy: &str, requeue: Option<&str>, archive_queue: Option<&str>) -> B
         instances: 1,
         overrides: true,
         waiting_list: true,
+        notice_topic: Some(arn("arn:aws:sns:eu-central-1:123456789012:notices")),
     }
 }
 

@@ -88,6 +88,7 @@ pub fn config(world: &ModelWorld, requeue: Option<Arn>) -> BatchConfig {
         instances: world.mapping.instances,
         overrides: !world.operator.is_idle(),
         waiting_list: world.lists(),
+        notice_topic: None,
     }
 }
 

@@ -4,16 +4,17 @@
 //! message.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::message::{MAX_NAMES, NoticeMessage, NoticeParts, NoticePlaces, is_listed, letters, seconds};
 use crate::arn::Arn;
 use crate::batch::{LetterReport, Outcome};
-use crate::shell::command_line;
+use crate::endpoint::{Endpoint, TargetName};
 
 /// The shortest time between two notices of an instance, whether SNS accepted the first or not.
 const NOTICE_INTERVAL: Duration = Duration::from_mins(1);
@@ -25,13 +26,6 @@ const KINDS: usize = 100;
 /// below half of SNS's limit of 256 KiB.
 /// <https://docs.aws.amazon.com/general/latest/gr/sns.html#limits_sns>
 const LISTED: usize = 20;
-
-/// The longest ARN that is listed. SNS's own ARNs are shorter, but anyone who writes a letter chooses the
-/// ARNs in it.
-const LONGEST_ARN: usize = 400;
-
-/// The protocols whose subscribers are programs. They get JSON.
-const PROGRAMS: [&str; 5] = ["sqs", "lambda", "firehose", "http", "email-json"];
 
 /// The archived letters of one instance for which no notice was sent yet.
 #[derive(Debug)]
@@ -46,6 +40,9 @@ pub struct ArchiveNotices {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArchiveNotice {
     kinds: BTreeMap<NoticeGroup, u64>,
+    /// The first [`MAX_NAMES`] topics and targets of the letters.
+    topics: BTreeSet<Arn>,
+    targets: BTreeSet<TargetName>,
     /// The number of letters of further kinds, once there are [`KINDS`].
     others: u64,
     /// A time before which none of these letters was archived.
@@ -86,7 +83,7 @@ impl ArchiveNotices {
             if report.letter.topic() == Some(&self.topic) {
                 continue;
             }
-            let listed = |arn: &&Arn| arn.as_str().len() <= LONGEST_ARN;
+            let listed = |arn: &&Arn| is_listed(arn.as_str());
             let kind = NoticeGroup {
                 topic_arn: report.letter.topic().filter(listed).cloned(),
                 subscription_arn: report.letter.subscription().filter(listed).cloned(),
@@ -94,6 +91,7 @@ impl ArchiveNotices {
                 error_code: report.failure.as_ref().map(|failure| failure.code.clone()),
             };
             let untold = self.untold.get_or_insert_with(|| ArchiveNotice::empty(began, now));
+            untold.add_names(kind.topic_arn.clone(), report.target.as_ref().map(Endpoint::name));
             untold.add(kind, 1);
             untold.until = now;
         }
@@ -120,7 +118,20 @@ impl ArchiveNotices {
 
 impl ArchiveNotice {
     fn empty(since: Timestamp, until: Timestamp) -> Self {
-        Self { kinds: BTreeMap::new(), others: 0, since, until }
+        let (topics, targets) = (BTreeSet::new(), BTreeSet::new());
+        Self { kinds: BTreeMap::new(), topics, targets, others: 0, since, until }
+    }
+
+    fn add_names(
+        &mut self,
+        topics: impl IntoIterator<Item = Arn>,
+        targets: impl IntoIterator<Item = TargetName>,
+    ) {
+        let free = MAX_NAMES.saturating_sub(self.topics.len());
+        self.topics.extend(topics.into_iter().take(free));
+        let free = MAX_NAMES.saturating_sub(self.targets.len());
+        let targets = targets.into_iter().filter(|target| is_listed(target.as_str()));
+        self.targets.extend(targets.take(free));
     }
 
     fn add(&mut self, kind: NoticeGroup, letters: u64) {
@@ -133,6 +144,7 @@ impl ArchiveNotice {
 
     fn add_all(&mut self, other: Self) {
         other.kinds.into_iter().for_each(|(kind, letters)| self.add(kind, letters));
+        self.add_names(other.topics, other.targets);
         self.others += other.others;
         self.since = self.since.min(other.since);
         self.until = self.until.max(other.until);
@@ -144,27 +156,26 @@ impl ArchiveNotice {
         self.kinds.values().sum::<u64>() + self.others
     }
 
-    /// Returns the subject of an email: ASCII, at most 100 characters, as SNS demands.
-    /// <https://docs.aws.amazon.com/sns/latest/api/API_Publish.html>
-    #[must_use]
-    pub fn subject(&self) -> String {
+    /// Returns the subject of an email.
+    fn subject(&self) -> String {
         let mut reasons = self.kinds.keys().map(|kind| kind.reason);
         let first = reasons.next().filter(|first| self.others == 0 && reasons.all(|reason| reason == *first));
         let reason = first.map_or(String::new(), |reason| format!(": {reason}"));
         format!("sns-redrive archived {}{reason}", letters(self.letters()))
     }
 
-    /// Returns the message in every form, for a `MessageStructure` of `json`. `archive` names the place of
-    /// the letters: `s3://bucket/prefix`, or the ARN of a queue.
+    /// Returns the message.
     #[must_use]
-    pub fn message(&self, archive: &str) -> String {
-        let text = self.text(archive);
-        let data = self.data(archive).to_string();
-        let mut forms = json!({ "default": text, "sms": self.subject(), "https": self.chat(&text, archive) });
-        for protocol in PROGRAMS {
-            forms[protocol] = Value::from(data.as_str());
-        }
-        forms.to_string()
+    pub fn message(&self, places: &NoticePlaces) -> NoticeMessage {
+        let facts = json!({
+            "letters": self.letters().to_string(),
+            "since": seconds(self.since),
+            "until": seconds(self.until),
+            "archive": places.archive,
+        });
+        let (subject, text, data) = (self.subject(), self.text(places), self.data(places));
+        let parts = NoticeParts { kind: "archived", event: "letters-archived", subject, text, data, facts };
+        parts.message(&self.topics, &self.targets)
     }
 
     /// Returns the [`LISTED`] kinds with the most letters, and the number of letters of each.
@@ -181,7 +192,7 @@ impl ArchiveNotice {
     }
 
     /// Returns the form for people.
-    fn text(&self, archive: &str) -> String {
+    fn text(&self, places: &NoticePlaces) -> String {
         let (since, until) = (seconds(self.since), seconds(self.until));
         let were = if self.letters() == 1 { "was" } else { "were" };
         let begin = format!("{} {were} archived between {since} and {until}.\n", letters(self.letters()));
@@ -192,13 +203,17 @@ impl ArchiveNotice {
         });
         let others = Some(self.unlisted()).filter(|letters| *letters > 0);
         let others = others.map(|letters| format!("{letters:>6}  of other kinds"));
-        let command = self.command(archive).map(|command| format!(" To see the letters:\n{command}"));
-        let end = format!("\nThe archive is {archive}.{}\n", command.unwrap_or_default());
+        let show = places.show_command(self.since).map(|command| format!(" To see the letters:\n{command}"));
+        let replay = places.replay_command(None, self.since);
+        let replay =
+            replay.map(|command| format!("\n\nTo send them again, when their targets work:\n{command}"));
+        let (show, replay) = (show.unwrap_or_default(), replay.unwrap_or_default());
+        let end = format!("\nThe archive is {}.{show}{replay}\n", places.archive);
         [begin].into_iter().chain(kinds).chain(others).chain([end]).collect::<Vec<_>>().join("\n")
     }
 
     /// Returns the form for programs.
-    fn data(&self, archive: &str) -> Value {
+    fn data(&self, places: &NoticePlaces) -> Value {
         let kinds = self.listed().into_iter().map(|(kind, letters)| {
             let mut kind = json!(kind);
             kind["letters"] = json!(letters);
@@ -210,68 +225,29 @@ impl ArchiveNotice {
             "letters": self.letters(),
             "since": seconds(self.since),
             "until": seconds(self.until),
-            "archive": archive,
-            "command": self.command(archive),
+            "archive": places.archive,
+            "command": places.show_command(self.since),
+            "replay": places.replay_command(None, self.since),
             "kinds": kinds.collect::<Value>(),
             "otherLetters": self.unlisted(),
         })
     }
-
-    /// Returns the form for chat channels, in AWS's own format for them. The text is marked as code there, so
-    /// that nothing in it is taken for markup.
-    /// <https://docs.aws.amazon.com/chatbot/latest/adminguide/custom-notifs.html>
-    fn chat(&self, text: &str, archive: &str) -> String {
-        json!({
-            "version": "1.0",
-            "source": "custom",
-            "content": {
-                "textType": "client-markdown",
-                "title": self.subject(),
-                "description": format!("```\n{text}```"),
-            },
-            "metadata": {
-                "summary": self.subject(),
-                "eventType": "letters-archived",
-                "additionalContext": {
-                    "letters": self.letters().to_string(),
-                    "since": seconds(self.since),
-                    "until": seconds(self.until),
-                    "archive": archive,
-                },
-            },
-        })
-        .to_string()
-    }
-
-    /// Returns the command that shows the letters. An archive in a queue has no such command.
-    fn command(&self, archive: &str) -> Option<String> {
-        let since = seconds(self.since);
-        archive
-            .starts_with("s3://")
-            .then(|| command_line(["redrivectl", "archive", "show", "--archive", archive, "--since", &since]))
-    }
-}
-
-fn letters(count: u64) -> String {
-    format!("{count} {}", if count == 1 { "letter" } else { "letters" })
-}
-
-/// Returns a time without the fraction of its second.
-fn seconds(time: Timestamp) -> String {
-    Timestamp::from_second(time.as_second()).unwrap_or(time).to_string()
 }
 
 #[cfg(test)]
 mod tests {
-    use proptest::test_runner::TestRunner;
-    use redrive_testing::shell::{ShellToken, hostile, tokens};
-
+    use super::super::message::{LONGEST_NAME, PROGRAMS};
     use super::*;
     use crate::policy::ArchiveReason;
-    use crate::shell::harmless;
 
     const TOPIC: &str = "arn:aws:sns:eu-central-1:123456789012:payments";
     const ARCHIVE: &str = "s3://my-bucket/dead-letters";
+
+    const REQUEUE: &str = "arn:aws:sqs:eu-central-1:123456789012:requeue";
+
+    fn places(archive: &str, requeue: &str) -> NoticePlaces {
+        NoticePlaces { archive: archive.to_owned(), control: None, requeue: requeue.parse().ok() }
+    }
 
     fn at(seconds: i64) -> Timestamp {
         Timestamp::from_second(1_793_534_400 + seconds).unwrap()
@@ -346,39 +322,29 @@ mod tests {
         let exhausted = kind(ArchiveReason::Exhausted, Some("Http503"));
         let two = notice(&[(unknown(), 2), (exhausted.clone(), 10)]);
         assert_eq!(
-            two.text(ARCHIVE),
+            two.text(&places(ARCHIVE, REQUEUE)),
             "12 letters were archived between 2026-11-01T12:00:00Z and 2026-11-01T12:00:59Z.\n\n    \
              10  exhausted (Http503), arn:aws:sns:eu-central-1:123456789012:payments:0a1b\n     \
              2  unrecognised, no known topic\n\n\
              The archive is s3://my-bucket/dead-letters. To see the letters:\n\
-             redrivectl archive show --archive s3://my-bucket/dead-letters --since 2026-11-01T12:00:00Z\n"
+             redrivectl archive show --archive s3://my-bucket/dead-letters --since 2026-11-01T12:00:00Z\n\n\
+             To send them again, when their targets work:\n\
+             redrivectl replay --archive s3://my-bucket/dead-letters \
+             --requeue arn:aws:sqs:eu-central-1:123456789012:requeue --since 2026-11-01T12:00:00Z\n"
         );
         assert_eq!(two.subject(), "sns-redrive archived 12 letters");
         let one = notice(&[(exhausted, 1)]);
         assert_eq!(one.subject(), "sns-redrive archived 1 letter: exhausted");
         let queue = "arn:aws:sqs:eu-central-1:123456789012:payments-archive";
-        assert!(one.text(queue).ends_with(&format!("The archive is {queue}.\n")), "{}", one.text(queue));
-    }
-
-    #[test]
-    fn a_shell_reads_in_the_command_the_archive_that_was_meant() {
-        let law = |prefix: String| {
-            let archive = format!("s3://{prefix}");
-            let command = notice(&[(unknown(), 1)]).command(&archive).unwrap();
-            let meant = ["redrivectl", "archive", "show", "--archive", &archive, "--since"];
-            let meant =
-                meant.iter().chain(&["2026-11-01T12:00:00Z"]).map(|word| ShellToken::Word(harmless(word)));
-            assert_eq!(tokens(&command), Ok(meant.collect()), "{command}");
-            Ok(())
-        };
-        TestRunner::default().run(&hostile(), law).unwrap();
+        let text = one.text(&places(queue, REQUEUE));
+        assert!(text.ends_with(&format!("The archive is {queue}.\n")), "{text}");
     }
 
     #[test]
     fn programs_read_the_same_as_json() {
         let notice = notice(&[(unknown(), 2), (kind(ArchiveReason::Exhausted, Some("Http503")), 10)]);
         assert_eq!(
-            notice.data(ARCHIVE),
+            notice.data(&places(ARCHIVE, "")),
             json!({
                 "version": 1,
                 "type": "letters-archived",
@@ -387,6 +353,7 @@ mod tests {
                 "until": "2026-11-01T12:00:59Z",
                 "archive": ARCHIVE,
                 "command": format!("redrivectl archive show --archive {ARCHIVE} --since 2026-11-01T12:00:00Z"),
+                "replay": null,
                 "kinds": [
                     {
                         "letters": 10,
@@ -411,25 +378,30 @@ mod tests {
     #[test]
     fn each_protocol_gets_the_form_that_its_subscribers_can_read() {
         let notice = notice(&[(unknown(), 2)]);
-        let forms: Value = serde_json::from_str(&notice.message(ARCHIVE)).unwrap();
+        let places = places(ARCHIVE, "");
+        let forms: Value = serde_json::from_str(&notice.message(&places).message).unwrap();
         let form = |protocol: &str| forms[protocol].as_str().unwrap_or_else(|| panic!("{protocol}: {forms}"));
-        assert_eq!(form("default"), notice.text(ARCHIVE));
+        assert_eq!(form("default"), notice.text(&places));
         assert_eq!(form("sms"), "sns-redrive archived 2 letters: unrecognised");
         for protocol in PROGRAMS {
-            assert_eq!(form(protocol), notice.data(ARCHIVE).to_string(), "{protocol}");
+            assert_eq!(form(protocol), notice.data(&places).to_string(), "{protocol}");
         }
         let chat: Value = serde_json::from_str(form("https")).unwrap();
         assert_eq!([&chat["version"], &chat["source"]], ["1.0", "custom"]);
-        assert_eq!(chat["content"]["description"], format!("```\n{}```", notice.text(ARCHIVE)));
+        assert_eq!(chat["content"]["description"], format!("```\n{}```", notice.text(&places)));
     }
 
     #[test]
     fn many_kinds_stay_within_the_limits_of_sns_and_no_letter_is_left_uncounted() {
         let mut notice = ArchiveNotice::empty(at(0), at(59));
         for id in 0..300 {
-            let subscription = format!("{:x<LONGEST_ARN$}", format!("{TOPIC}:{id}-")).parse::<Arn>().ok();
+            let subscription = format!("{:x<LONGEST_NAME$}", format!("{TOPIC}:{id}-")).parse::<Arn>().ok();
             assert!(subscription.is_some());
             let kind = kind(ArchiveReason::UndeliverableProtocol, Some("x"));
+            notice.add_names(
+                subscription.clone(),
+                subscription.as_ref().map(|it| TargetName::read(it.as_str())),
+            );
             notice.add(
                 NoticeGroup { topic_arn: subscription.clone(), subscription_arn: subscription, ..kind },
                 1,
@@ -437,9 +409,14 @@ mod tests {
         }
         assert_eq!((notice.kinds.len(), notice.others, notice.letters()), (KINDS, 200, 300));
         assert_eq!((notice.listed().len(), notice.unlisted()), (LISTED, 280));
-        assert!(notice.text(ARCHIVE).contains("\n   280  of other kinds\n"));
-        let length = notice.message(ARCHIVE).len();
-        assert!(length < 128 * 1024, "{length} bytes");
+        let places = places(ARCHIVE, REQUEUE);
+        assert!(notice.text(&places).contains("\n   280  of other kinds\n"));
+        let NoticeMessage { message, attributes, .. } = notice.message(&places);
+        let length = message.len() + attributes.iter().map(|attribute| attribute.value.len()).sum::<usize>();
+        assert!(length < 192 * 1024, "{length} bytes");
+        let listed =
+            attributes[1..].iter().map(|it| serde_json::from_str::<Vec<String>>(&it.value).unwrap().len());
+        assert_eq!(listed.collect::<Vec<_>>(), [MAX_NAMES, MAX_NAMES]);
         assert!(notice.subject().len() <= 100);
     }
 }
