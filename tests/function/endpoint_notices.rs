@@ -87,6 +87,20 @@ async fn an_outage_is_told_once_and_its_end_once() {
     assert_eq!(failed, [0, 0, 0]);
 }
 
+#[tokio::test]
+async fn letters_of_the_batch_count_that_are_not_listed_yet() {
+    let world = world();
+    world.cloud.script(|call| match call.operation.as_str() {
+        "PutObject" if call.target.contains("/waiting/") => SimFault::refuse(503, "SlowDown", "no"),
+        "SendMessageBatch" => SimFault::refuse(503, "ServiceUnavailable", "down"),
+        _ => SimFault::Pass,
+    });
+    world.run([&late("a")]).await;
+    world.pass(130);
+    world.run([&late("b"), &late("c")]).await;
+    assert_eq!((kinds(&world), &notices(&world)[0]["waiting"]), (vec!["down".to_owned()], &json!(2)));
+}
+
 /// The list is read only if there is something to tell.
 #[tokio::test]
 async fn a_notice_costs_one_listing() {
@@ -97,7 +111,7 @@ async fn a_notice_costs_one_listing() {
     let world = world();
     fail_for(&world, 4).await;
     assert_eq!((kinds(&world), listings(&world)), (vec!["down".to_owned()], 1));
-    fail_for(&world, 10).await;
+    fail_for(&world, 20).await;
     assert_eq!((kinds(&world).len(), listings(&world)), (1, 1));
 }
 
@@ -117,7 +131,7 @@ async fn other_instances_are_silent() {
     let first = world();
     let second = FunctionWorld::on(first.cloud.clone(), &settings());
     set_down(&first, true);
-    for minute in 0..5 {
+    for minute in 0..20 {
         first.pass(60);
         first.run([&late(&format!("a{minute}"))]).await;
         second.run([&late(&format!("b{minute}"))]).await;

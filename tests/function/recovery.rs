@@ -130,8 +130,9 @@ fn put_list(world: &FunctionWorld, time: &str, lines: &[Value]) {
         "hour=2026-11-01T11/20261101T11{time}.000Z-other.{}-1.jsonl",
         TargetName::read(WORKER).digest()
     );
-    let lines: String = lines.iter().map(|line| format!("{line}\n")).collect();
-    world.cloud.put(&format!("my-bucket/control/waiting/queue=payments-dlq/{key}"), &lines);
+    let lines: Vec<_> = lines.iter().map(Value::to_string).collect();
+    let place = format!("my-bucket/control/waiting/queue=payments-dlq/{key}");
+    world.cloud.put(&place, &(lines.join("\n") + "\n"));
 }
 
 #[tokio::test]

@@ -166,12 +166,13 @@ impl EndpointNotice {
 
     /// Returns the sentence about the letters that wait.
     fn waiting(&self, many: &str, one: &str) -> String {
-        let queue = self.change.queue.resource();
-        match self.change.waiting {
-            Some(1) => format!("At most 1 letter {one} for it in {queue}."),
-            Some(count) => format!("At most {} {many} for it in {queue}.", letters(count)),
-            None => format!("It is unknown how many letters {many} for it in {queue}."),
-        }
+        let (letters, verb) = match self.change.waiting {
+            Some(1) => ("At most 1 letter".to_owned(), one),
+            Some(count) => (format!("At most {}", letters(count)), many),
+            None => ("An unknown number of letters".to_owned(), one),
+        };
+        // Those that wait for less are not listed.
+        format!("{letters} {verb} longer than two minutes for it in {}.", self.change.queue.resource())
     }
 
     fn down_seconds(&self) -> i64 {
@@ -247,13 +248,15 @@ mod tests {
         assert_eq!(
             form(&down(), "default"),
             "arn:aws:sqs:eu-central-1:123456789012:worker takes no letters. Every attempt has failed since \
-             2026-11-01T12:00:00Z, the last one with Http503.\n\nAt most 12 letters wait for it in payments-dlq.\n\n\
+             2026-11-01T12:00:00Z, the last one with Http503.\n\nAt most 12 letters wait longer than two minutes for it in payments-dlq.\n\n\
              The function asks every ten minutes whether it is back, and then wakes the letters.\n"
         );
         let unknown =
             EndpointNotice { change: EndpointChange { waiting: None, ..down().change }, failures: 0 };
         assert!(
-            form(&unknown, "default").contains("It is unknown how many letters wait for it in payments-dlq.")
+            form(&unknown, "default").contains(
+                "An unknown number of letters waits longer than two minutes for it in payments-dlq."
+            )
         );
     }
 
@@ -264,7 +267,7 @@ mod tests {
             form(&back, "default"),
             format!(
                 "arn:aws:sqs:eu-central-1:123456789012:worker takes letters again. It was down for 1 h 6 min, from \
-                 2026-11-01T12:00:00Z to 2026-11-01T13:06:40Z.\n\nAt most 1 letter waited for it in payments-dlq. \
+                 2026-11-01T12:00:00Z to 2026-11-01T13:06:40Z.\n\nAt most 1 letter waited longer than two minutes for it in payments-dlq. \
                  10 were woken at once, and as it takes letters the others follow.\n\n\
                  To send again what was archived meanwhile:\n{REPLAY}\n"
             )

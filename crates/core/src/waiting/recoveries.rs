@@ -270,8 +270,8 @@ mod tests {
     #[test]
     fn an_endpoint_is_told_once_for_all_queues() {
         let mut document = Recoveries::default();
-        down(&mut document, "requeue", 3);
         down(&mut document, "dlq", 1);
+        down(&mut document, "requeue", 3);
         assert_eq!(document.tell_down(&target(), at(5)), Some(at(1)), "the earlier time");
         assert_eq!(document.tell_down(&target(), at(25)), None);
         document.retain(|known| known.queue == "requeue");

@@ -422,6 +422,7 @@ fn whatever_is_woken_and_whatever_happens_no_letter_is_lost_or_given_up_early() 
             laws::every_letter_is_accounted_for,
             laws::nothing_is_lost_that_was_seen_in_time,
             laws::nothing_is_archived_early,
+            recovery::nobody_is_told_too_often,
             laws::attempts_are_honest,
         ],
     );
@@ -462,6 +463,28 @@ fn letters_arrive_within_minutes_once_their_endpoint_is_back() {
 #[expect(clippy::print_stdout, reason = "that is what it is for")]
 fn the_table_of_recoveries() {
     print!("{}", recovery::table());
+}
+
+/// Of an endpoint that is up and down for five minutes each, whatever the instance that sees it.
+#[test]
+fn a_topic_is_told_in_turn_that_an_endpoint_is_down_and_back() {
+    for instances in [1, 2, 8] {
+        let flaps = (0..18).map(|turn| (turn * 10 * MINUTE, turn * 10 * MINUTE + 5 * MINUTE)).collect();
+        let setup = RecoverySetup { outages: flaps, instances, ..RecoverySetup::outage(10, 3 * HOUR) };
+        let world = ModelWorld { told: true, ..setup.world() };
+        let story = world.live();
+        recovery::nobody_is_told_too_often(&world, &story).unwrap();
+        let mut changes = story.journal.changes;
+        changes.sort_by_key(|change| change.at);
+        let turns: Vec<_> = changes.iter().map(recovery::is_down).collect();
+        let expected: Vec<_> = (0..turns.len()).map(|turn| turn % 2 == 0).collect();
+        assert_eq!(turns, expected, "{instances}");
+        assert!((4..=24).contains(&turns.len()), "{instances}: {} notices in three hours", turns.len());
+        for change in changes {
+            let least = u64::from(!recovery::is_down(&change));
+            assert!(change.waiting.is_some_and(|count| count >= least), "{instances}: {change:?}");
+        }
+    }
 }
 
 /// A few letters whose next retry is hours away: one of them asks every ten minutes.

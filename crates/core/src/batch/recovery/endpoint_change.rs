@@ -20,8 +20,8 @@ pub struct EndpointChange {
     pub down_since: Timestamp,
     /// The time when this was seen.
     pub at: Timestamp,
-    /// The largest number of letters that wait for it in the queue, of those that were hidden since a quarter of an hour before
-    /// it went down. `None` if it is unknown.
+    /// The largest number of letters that wait for it in the queue for more than two minutes, of those that were hidden since a
+    /// quarter of an hour before it went down. `None` if it is unknown.
     pub waiting: Option<u64>,
     /// The change.
     pub kind: ChangeKind,

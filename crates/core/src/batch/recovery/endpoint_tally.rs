@@ -23,7 +23,7 @@ pub(super) struct EndpointTally {
     /// The topics of the letters, as far as they may be told of.
     pub(super) topics: BTreeSet<Arn>,
     /// True if there is a letter of another topic than that of notices.
-    pub(super) is_told: bool,
+    pub(super) may_tell: bool,
 }
 
 /// Counts the attempts of a batch. `notices` is the topic of notices.
@@ -42,7 +42,7 @@ pub(super) fn tally(
         let rate = case.verdict.as_ref().and_then(|verdict| verdict.delivery.max_receives_per_second);
         let topic = case.letter.topic();
         if topic.is_none() || topic != notices {
-            tally.is_told = true;
+            tally.may_tell = true;
             tally.topics.extend(topic.cloned());
         }
         tally.rate = [tally.rate, rate].into_iter().flatten().min();

@@ -35,7 +35,7 @@ pub(super) fn claim_change(
         (Some(since), _) => {
             (document.tell_recovered(target, since, now)?, ChangeKind::Recovered { woken: 0 })
         }
-        (None, Some((_, error))) if tally.delivered == 0 && tally.is_told && !is_forgotten => {
+        (None, Some((_, error))) if tally.delivered == 0 && tally.may_tell && !is_forgotten => {
             (document.tell_down(target, now)?, ChangeKind::Down { error: error.to_owned() })
         }
         _ => return None,
@@ -143,7 +143,7 @@ mod tests {
     fn a_notice_names_the_topics_of_all_letters_that_failed_here() {
         let (failing, mut document) = outage();
         let tally =
-            EndpointTally { is_told: true, topics: [topic("new")].into(), ..EndpointTally::default() };
+            EndpointTally { may_tell: true, topics: [topic("new")].into(), ..EndpointTally::default() };
         let change = claim(&mut document, &tally, &failing, None).unwrap();
         assert_eq!(change.topics, [topic("at-0"), topic("at-3"), topic("new")].into());
         assert_eq!((change.down_since, change.at), (at(0), at(3)));
@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn an_instance_tells_once_of_an_outage_that_the_document_has_forgotten() {
         let (mut failing, mut document) = outage();
-        let tally = EndpointTally { is_told: true, ..EndpointTally::default() };
+        let tally = EndpointTally { may_tell: true, ..EndpointTally::default() };
         let mut forgotten = document.clone();
         assert!(claim(&mut document, &tally, &failing, None).is_some());
         failing.told(&target());
@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn an_endpoint_that_has_just_taken_a_letter_is_not_told_to_be_down() {
         let (failing, mut document) = outage();
-        let tally = EndpointTally { is_told: true, delivered: 1, ..EndpointTally::default() };
+        let tally = EndpointTally { may_tell: true, delivered: 1, ..EndpointTally::default() };
         assert_eq!(claim(&mut document, &tally, &failing, None), None);
         assert_eq!(claim(&mut document, &tally, &FailingEndpoints::default(), None), None);
     }

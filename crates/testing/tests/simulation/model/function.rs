@@ -88,7 +88,9 @@ pub fn config(world: &ModelWorld, requeue: Option<Arn>) -> BatchConfig {
         instances: world.mapping.instances,
         overrides: !world.operator.is_idle(),
         waiting_list: world.lists(),
-        notice_topic: None,
+        notice_topic: world
+            .told
+            .then(|| redrive_testing::arn("arn:aws:sns:eu-central-1:123456789012:notices")),
     }
 }
 

@@ -155,8 +155,9 @@ impl<'w> Simulation<'w> {
         if run.death.is_some() {
             return self.die(run);
         }
-        let ModelInvocation { requeue, instance, began, batch, receipts, .. } = run;
+        let ModelInvocation { requeue, instance, began, mut batch, receipts, .. } = run;
         let now = self.now;
+        self.journal.changes.extend(batch.endpoint_changes());
         let (reports, memory) = batch.end(at(now));
         self.memories[instance] = Some(memory);
         for (report, receipt) in reports.iter().zip(&receipts) {

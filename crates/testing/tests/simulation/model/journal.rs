@@ -1,5 +1,6 @@
 //! The events of a story, letter by letter.
 
+use redrive_core::batch::EndpointChange;
 use redrive_core::policy::{ArchiveReason, DeferReason};
 
 use super::ModelMillis;
@@ -111,6 +112,8 @@ pub struct StoryJournal {
     pub counts_only: bool,
     pub first_delivery: Option<ModelMillis>,
     pub last_delivery: ModelMillis,
+    /// What a topic was told of endpoints.
+    pub changes: Vec<EndpointChange>,
     /// The number of the invocation that acts; 0 if none does.
     pub run: u64,
 }

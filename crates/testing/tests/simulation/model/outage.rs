@@ -114,6 +114,7 @@ impl ModelOutage {
             trouble: TroubleRates::default(),
             operator: ModelOperator::default(),
             listed: false,
+            told: false,
             until: None,
         };
         let story = world.count();

@@ -3,11 +3,14 @@
 
 use std::fmt::Write as _;
 
-use redrive_core::batch::IN_FLIGHT_LIMIT;
+use jiff::SignedDuration;
+use redrive_core::batch::{ChangeKind, EndpointChange, IN_FLIGHT_LIMIT};
 use redrive_core::policy::{Schedule, VISIBILITY_CEILING};
 
+use super::life::LawJudgement;
 use super::operator::ModelOperator;
 use super::outage::{BUILT_IN_JITTER, queue};
+use super::simulation::ModelStory;
 use super::world::{ArrivalPlan, FailureStyle, ModelMapping, ModelSubscriber, ModelWorld, TroubleRates};
 use super::{HOUR, MINUTE, ModelMillis, SECOND};
 
@@ -91,6 +94,7 @@ impl RecoverySetup {
             trouble: TroubleRates::default(),
             operator: ModelOperator::default(),
             listed: self.listed,
+            told: false,
             until: None,
         }
     }
@@ -109,6 +113,23 @@ impl RecoverySetup {
             control_calls: counts.lists + counts.control_writes + counts.control_reads,
         }
     }
+}
+
+/// Law: over all instances a topic is told at most once in a quarter of an hour that an endpoint is down.
+pub fn nobody_is_told_too_often(_: &ModelWorld, story: &ModelStory) -> LawJudgement {
+    let mut down: Vec<_> = story.journal.changes.iter().filter(|change| is_down(change)).collect();
+    down.sort_by_key(|change| (&change.target, change.at));
+    for pair in down.windows(2).filter(|pair| pair[0].target == pair[1].target) {
+        let apart = pair[1].at.duration_since(pair[0].at);
+        if apart < SignedDuration::from_mins(15) {
+            return Err(format!("told twice within {apart}: {pair:?}"));
+        }
+    }
+    Ok(())
+}
+
+pub fn is_down(change: &EndpointChange) -> bool {
+    matches!(change.kind, ChangeKind::Down { .. })
 }
 
 /// Returns the table of `docs/figures.md`, in Markdown.

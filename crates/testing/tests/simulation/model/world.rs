@@ -130,6 +130,8 @@ pub struct ModelWorld {
     pub operator: ModelOperator,
     /// True if waiting letters are listed, and woken when their endpoint is back.
     pub listed: bool,
+    /// True if a topic is told of endpoints that go down or come back.
+    pub told: bool,
     /// The time after which nothing is simulated.
     pub until: Option<ModelMillis>,
 }

@@ -93,6 +93,7 @@ pub fn calm() -> impl Strategy<Value = ModelWorld> {
             trouble: TroubleRates::default(),
             operator: ModelOperator::default(),
             listed: false,
+            told: false,
             until: None,
         }
     })
@@ -268,7 +269,7 @@ pub fn recovering(worlds: impl Strategy<Value = ModelWorld>) -> impl Strategy<Va
         (0..=DAY, prop_oneof![MINUTE..=HOUR, HOUR..=DAY]).prop_map(|(from, long)| (from, from + long));
     (worlds, prop::collection::vec(outage, 1..=6), 1_u32..=4, percent(30)).prop_map(
         |(mut world, outages, instances, control_fails)| {
-            world.listed = true;
+            (world.listed, world.told) = (true, true);
             world.subscriber.outages = outages;
             world.mapping.instances = instances;
             world.trouble.control_fails = control_fails;
@@ -368,6 +369,7 @@ pub fn filling(apart: ModelMillis, limit: u64, letters: usize) -> ModelWorld {
         trouble: TroubleRates::default(),
         operator: ModelOperator::default(),
         listed: false,
+        told: false,
         until: Some(4 * HOUR),
     }
 }
