@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::message::{MAX_NAMES, NoticeMessage, NoticeParts, NoticePlaces, is_listed, letters, seconds};
 use crate::arn::Arn;
 use crate::batch::{LetterReport, Outcome};
-use crate::endpoint::{Endpoint, TargetName};
+use crate::endpoint::TargetName;
 
 /// The shortest time between two notices of an instance, whether SNS accepted the first or not.
 const NOTICE_INTERVAL: Duration = Duration::from_mins(1);
@@ -91,7 +91,7 @@ impl ArchiveNotices {
                 error_code: report.failure.as_ref().map(|failure| failure.code.clone()),
             };
             let untold = self.untold.get_or_insert_with(|| ArchiveNotice::empty(began, now));
-            untold.add_names(kind.topic_arn.clone(), report.target.as_ref().map(Endpoint::name));
+            untold.add_names(kind.topic_arn.clone(), report.target.clone());
             untold.add(kind, 1);
             untold.until = now;
         }
