@@ -93,6 +93,7 @@ impl RedriveFunction {
             waiting_list: settings.waiting_list,
             notice_topic,
             mode: settings.mode,
+            schedule_from: settings.schedule_from,
             requeue: settings.requeue,
             in_flight_limit: settings.in_flight_limit,
             ceiling: settings.max_hide_seconds,

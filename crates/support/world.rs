@@ -93,6 +93,7 @@ impl FunctionWorld {
             waiting_list: false,
             notice_topic: None,
             mode: OperatingMode::Active,
+            schedule_from: None,
             requeue: None,
             in_flight_limit: IN_FLIGHT_LIMIT,
             ceiling: VISIBILITY_CEILING,

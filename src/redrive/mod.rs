@@ -9,6 +9,7 @@ mod signatures;
 
 use actions::{ActionCarrier, ActionContext};
 use futures_util::future::FutureExt;
+use jiff::Timestamp;
 use redrive_archive::Archive;
 use redrive_aws::clients::AwsClients;
 use redrive_aws::clock::InstanceClock;
@@ -52,6 +53,8 @@ pub struct RedriveParts {
     pub notice_topic: Option<Arn>,
     /// The mode: whether the function acts at all.
     pub mode: OperatingMode,
+    /// The time from which the schedules of letters count that arrived before it.
+    pub schedule_from: Option<Timestamp>,
     /// The queue for letters that cannot wait in their own queue. Only in this queue is a mark trusted to say
     /// where a letter came from.
     pub requeue: Option<Arn>,
@@ -125,7 +128,8 @@ impl Redrive {
     /// Connects the parts.
     #[must_use]
     pub fn new(parts: RedriveParts) -> Self {
-        let RedriveParts { policy, archive, mode, requeue, in_flight_limit, ceiling, .. } = parts;
+        let RedriveParts { policy, archive, mode, schedule_from, requeue, in_flight_limit, ceiling, .. } =
+            parts;
         let RedriveParts { clients, certificates, reach, instances, clock, control, .. } = parts;
         let RedriveParts { waiting_list, notice_topic, .. } = parts;
         let archive_queue = archive.queue().cloned();
@@ -138,6 +142,7 @@ impl Redrive {
             in_flight_limit,
             ceiling,
             instances,
+            schedule_from,
             overrides,
             waiting_list,
             notice_topic,

@@ -218,6 +218,27 @@ mod values {
         assert_eq!(world.cloud.calls("SendMessageBatch").len(), 1);
     }
 
+    /// Its age would give it the last retry only.
+    #[tokio::test]
+    async fn a_letter_of_a_backlog_has_its_whole_schedule_from_the_time_that_is_set() {
+        let policy = linear(60, 60, 3).to_string();
+        let from = at(NOW).to_string();
+        let world = FunctionWorld::new(&[("REDRIVE_POLICY", &policy), ("SCHEDULE_FROM", &from)]);
+        world.cloud.reply("SendMessageBatch", SimFault::refuse(503, "ServiceUnavailable", "oh"));
+        let due = |seconds: i64| at(NOW + seconds * 1000).to_string();
+        let expected = [
+            (0, json!(["deferred", "early", null, 60, due(60)])),
+            (60, json!(["deferred", "failed", 1, 60, due(120)])),
+            (120, json!(["deferred", "failed", 2, 60, due(180)])),
+            (180, json!(["archived", "exhausted", 3, null, null])),
+        ];
+        for (receive, (seconds, expected)) in (40..).zip(expected) {
+            world.set_now(NOW + seconds * 1000);
+            let post = RecordBuilder::envelope("a").sent(NOW - 86_400_000).received(receive);
+            assert_eq!(wait(&world.run([&post]).await, "a"), expected, "after {seconds} s");
+        }
+    }
+
     /// With a wait of 25 s and a ceiling of 10 s there are three receives between two attempts, two of which
     /// are hops.
     #[tokio::test]

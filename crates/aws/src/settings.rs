@@ -7,6 +7,7 @@ use std::fmt::Display;
 use std::path::Path;
 use std::str::FromStr;
 
+use jiff::Timestamp;
 use redrive_core::arn::{Arn, ArnKind};
 pub use redrive_core::batch::OperatingMode;
 use redrive_core::endpoint::without_urls;
@@ -27,6 +28,8 @@ pub struct Settings {
     pub requeue: Option<Arn>,
     /// `REDRIVE_MODE`.
     pub mode: OperatingMode,
+    /// `SCHEDULE_FROM`.
+    pub schedule_from: Option<Timestamp>,
     /// `REDRIVE_FUNCTION`.
     pub redrive_function: Option<String>,
     /// `METRICS_NAMESPACE`.
@@ -133,7 +136,7 @@ impl BadSettings {
 }
 
 /// The variables with their defaults, as the docs and the template give them. `None` if there is no default.
-pub const VARIABLES: [(&str, Option<&str>); 15] = [
+pub const VARIABLES: [(&str, Option<&str>); 16] = [
     ("REDRIVE_POLICY", None),
     ("REDRIVE_POLICY_FILE", None),
     ("ARCHIVE", None),
@@ -141,6 +144,7 @@ pub const VARIABLES: [(&str, Option<&str>); 15] = [
     ("WAITING_LIST", Some("on")),
     ("REQUEUE_ARN", None),
     ("REDRIVE_MODE", Some("active")),
+    ("SCHEDULE_FROM", None),
     ("REDRIVE_FUNCTION", None),
     ("METRICS_NAMESPACE", Some("SnsRedrive")),
     ("NOTICE_TOPIC_ARN", None),
@@ -178,6 +182,7 @@ impl Settings {
             waiting_list: note(&mut faults, switch(&given, "WAITING_LIST"), true),
             requeue: note(&mut faults, requeue(&given), None),
             mode: note(&mut faults, mode(&given), OperatingMode::Observe),
+            schedule_from: note(&mut faults, schedule_from(&given), None),
             redrive_function: note(&mut faults, redrive_function(&given), None),
             metrics_namespace: note(&mut faults, metrics_namespace(&given), String::new()),
             function_name: given("AWS_LAMBDA_FUNCTION_NAME"),
@@ -360,6 +365,17 @@ fn mode(given: &impl Fn(&str) -> Option<String>) -> Result<OperatingMode, Settin
             format!("must be active or observe, not {:?}", other.unwrap_or_default()),
         )),
     }
+}
+
+/// Reads the time from which schedules count.
+fn schedule_from(given: &impl Fn(&str) -> Option<String>) -> Result<Option<Timestamp>, SettingFaults> {
+    const NAME: &str = "SCHEDULE_FROM";
+    let Some(text) = given(NAME) else { return Ok(None) };
+    let problem =
+        || format!("must be a time of RFC 3339 with its offset, such as 2026-11-01T12:00:00Z, not {text:?}");
+    // The parser takes a zone in brackets too, which RFC 3339 does not have.
+    let time = text.parse().ok().filter(|_| !text.contains('['));
+    time.map(Some).ok_or_else(|| fault(NAME, problem()))
 }
 
 /// Reads the function whose mode and policy count for replays. No policy may be given as well.

@@ -91,7 +91,7 @@ fn no_fault_shows_more_of_a_url_than_its_name() {
     let name = redrive_core::endpoint::without_urls(URL);
     assert!(told.contains(&format!("default.{name}: ")), "{told} does not have {name}");
     let numbers = ["MAX_CONCURRENCY", "IN_FLIGHT_LIMIT", "MAX_HIDE_SECONDS"];
-    let words = ["WAITING_LIST", "REDRIVE_MODE", "HTTP_TARGETS", "ALLOW_LOOPBACK_HTTP"];
+    let words = ["WAITING_LIST", "SCHEDULE_FROM", "REDRIVE_MODE", "HTTP_TARGETS", "ALLOW_LOOPBACK_HTTP"];
     for name in [&numbers[..], &words[..], &["REDRIVE_POLICY_FILE", "METRICS_NAMESPACE"]].concat() {
         fault(name, URL);
     }
@@ -157,6 +157,27 @@ fn notices_go_to_a_topic_only() {
     for text in [arn("sqs"), arn("sns") + ":0a1b", "notices".to_owned()] {
         let fault = format!("must be the ARN of a standard topic, not {text:?}");
         assert_eq!(read(&text).unwrap_err(), format!("bad settings: NOTICE_TOPIC_ARN: {fault}"));
+    }
+}
+
+#[test]
+fn schedules_begin_at_a_time_with_its_offset() {
+    let read = |text: &str| {
+        let settings = read(&[("ARCHIVE", "s3://bucket"), ("SCHEDULE_FROM", text)])?;
+        Ok::<_, String>(settings.schedule_from.map(|from| from.to_string()))
+    };
+    for (text, expected) in [
+        ("", None),
+        ("2026-11-01T12:00:00Z", Some("2026-11-01T12:00:00Z")),
+        ("2026-11-01T12:00:00.5+01:00", Some("2026-11-01T11:00:00.5Z")),
+    ] {
+        assert_eq!(read(text), Ok(expected.map(str::to_owned)), "{text}");
+    }
+    for text in ["2026-11-01", "2026-11-01T12:00:00", "1793534400", "2026-11-01T12:00:00Z[UTC]", "yesterday"]
+    {
+        let fault =
+            format!("must be a time of RFC 3339 with its offset, such as 2026-11-01T12:00:00Z, not {text:?}");
+        assert_eq!(read(text), Err(format!("bad settings: SCHEDULE_FROM: {fault}")));
     }
 }
 

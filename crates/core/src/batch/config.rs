@@ -1,5 +1,7 @@
 //! The settings of the batch machine.
 
+use jiff::Timestamp;
+
 use crate::arn::Arn;
 use crate::policy::Policy;
 
@@ -21,6 +23,8 @@ pub struct BatchConfig {
     pub ceiling: u64,
     /// The number of instances of the function that may run at once. They share rate limits.
     pub instances: u32,
+    /// The time from which the schedules of letters count that arrived before it.
+    pub schedule_from: Option<Timestamp>,
     /// True if there are overrides to read.
     pub overrides: bool,
     /// True if letters that are hidden for long are listed.

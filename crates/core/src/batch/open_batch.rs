@@ -98,6 +98,7 @@ impl Batch<'_> {
                 source_max_receives: source.as_ref().and_then(|source| source.max_receives),
                 source_unread: source.is_some_and(|source| !source.were_read()),
                 ceiling: config.ceiling,
+                schedule_from: config.schedule_from,
                 ..default
             }
         };

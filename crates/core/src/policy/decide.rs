@@ -37,6 +37,9 @@ pub struct ReceiveFacts {
     pub due: Option<Timestamp>,
     /// The longest time that it may be hidden at once, in seconds: [`VISIBILITY_CEILING`] except in tests.
     pub ceiling: u64,
+    /// True if it was received before its schedule began, nobody knows how often. The receives beyond those that a
+    /// retry takes then say nothing.
+    pub has_earlier_receives: bool,
 }
 
 /// The answer of the rule.
@@ -65,6 +68,9 @@ pub enum RetryStep {
         /// The time of the next retry, if that lies ahead and the letter was received more often than this
         /// retry takes. The retry was probably made then, and this attempt has no number of its own.
         next: Option<Timestamp>,
+        /// The time of the next retry, in the place of `next`, if the letter has earlier receives. Nothing says then
+        /// that the retry was made, so this attempt keeps its number. Its successor keeps its time.
+        successor: Option<Timestamp>,
         /// The number of receives beyond those that this retry takes.
         extra: u32,
     },
@@ -118,18 +124,20 @@ pub fn step(receive: &ReceiveFacts, retries: u32, wait: impl Fn(u32) -> u64) -> 
         (n, point, expected) = (n + 1, next_point, next_expected);
     }
 
-    let mut next = None;
-    if n < left && u64::from(receive.count) > expected {
+    let (mut next, mut successor) = (None, None);
+    let is_expected = u64::from(receive.count) <= expected;
+    if n < left && (!is_expected || receive.has_earlier_receives) {
         let delay = wait(spent + n + 1);
         let next_point = plus(point, delay);
         // Retry n has been made, and this receive is a hop of the long wait that follows it.
-        if delay > ceiling && reached(plus(point, ceiling)) {
+        if !is_expected && delay > ceiling && reached(plus(point, ceiling)) {
             return RetryStep::Hop { until: next_point, retry: spent + n + 1 };
         }
-        next = (!reached(next_point)).then_some(next_point);
+        let ahead = (!reached(next_point)).then_some(next_point);
+        *(if receive.has_earlier_receives { &mut successor } else { &mut next }) = ahead;
     }
     let extra = u64::from(receive.count).saturating_sub(expected).try_into().unwrap_or(u32::MAX);
-    RetryStep::Attempt { retry: spent + n, point, next, extra }
+    RetryStep::Attempt { retry: spent + n, point, next, successor, extra }
 }
 
 /// Reports whether a point counts as reached.

@@ -5,11 +5,15 @@ use jiff::Timestamp;
 use super::decide::{plus, seconds_until};
 use super::decision::{ArchiveReason, Decision, DeferReason, Deferral};
 use super::retention::{Retention, ask_again_after, expiry_margin, is_kept};
-use super::schedule::Jitter;
+use super::schedule::{Jitter, Schedule};
 use crate::letter::Letter;
 
 /// The time for which a letter is hidden while the overrides are not known, in seconds.
 const UNREAD_WAIT: u64 = 60;
+
+/// The shortest delay of a letter whose retries only the time tells apart, in seconds. It is longer than an attempt
+/// takes, so that each retry has its turn.
+const LEAST_DELAY: u64 = 20;
 
 /// The times of one letter that its waits depend on.
 #[derive(Debug, Clone)]
@@ -18,11 +22,29 @@ pub(super) struct LetterClock {
     pub(super) since: Timestamp,
     retention: Retention,
     pub(super) ceiling: u64,
+    /// The time at which its schedule begins, if it arrived before that.
+    pub(super) begins: Option<Timestamp>,
+    /// True if it was received before its schedule began. Its receives do not tell its retries then, only the time.
+    pub(super) has_earlier_receives: bool,
 }
 
 impl LetterClock {
     pub(super) fn new(letter: &Letter, jitter: Jitter, retention: Retention, ceiling: u64) -> Self {
-        Self { jitter, since: letter.kept_since(), retention, ceiling }
+        let since = letter.kept_since();
+        Self { jitter, since, retention, ceiling, begins: None, has_earlier_receives: false }
+    }
+
+    /// Returns it for a letter whose schedule begins at that time, if that is after its arrival.
+    pub(super) fn beginning(self, begins: Option<Timestamp>, letter: &Letter) -> Self {
+        let begins = begins.filter(|begins| letter.sqs.sent < *begins);
+        let has_earlier_receives = begins.is_some_and(|begins| letter.sqs.first_received < begins);
+        Self { begins, has_earlier_receives, ..self }
+    }
+
+    /// Returns the delay before a retry in whole seconds, or `None` if the schedule has no such retry.
+    pub(super) fn delay(&self, schedule: &Schedule, retry: u32) -> Option<u64> {
+        let least = if self.has_earlier_receives { LEAST_DELAY } else { 0 };
+        schedule.wait(retry, &self.jitter).map(|delay| delay.max(least))
     }
 
     /// Returns the longest time that the letter is hidden at once, in seconds.

@@ -63,6 +63,8 @@ pub struct LetterFacts {
     pub overridden: OverrideAnswer,
     /// The time when its endpoint took letters again, after an outage that is just over.
     pub recovered: Option<Timestamp>,
+    /// The time from which the schedules of letters count that arrived before it.
+    pub schedule_from: Option<Timestamp>,
 }
 
 impl Default for LetterFacts {
@@ -77,6 +79,7 @@ impl Default for LetterFacts {
             discovered: None,
             overridden: OverrideAnswer::Nothing,
             recovered: None,
+            schedule_from: None,
         }
     }
 }
@@ -96,6 +99,8 @@ pub struct Verdict<'p> {
     early: u32,
     /// True if its receives may count for retries that were not made, so that its last one ends nothing.
     is_unsure: bool,
+    /// The time of the retry after the one that is due, if that is fixed already.
+    successor: Option<Timestamp>,
     clock: LetterClock,
 }
 
@@ -112,6 +117,12 @@ impl Verdict<'_> {
     #[must_use]
     pub fn comes_often(&self) -> bool {
         self.early >= self.delivery.schedule.retries
+    }
+
+    /// Returns the time at which its schedule begins, if the letter arrived before that.
+    #[must_use]
+    pub fn schedule_begins(&self) -> Option<Timestamp> {
+        self.clock.begins
     }
 
     /// Returns what is to be done once the retry of this verdict has failed.
@@ -135,9 +146,12 @@ impl Verdict<'_> {
             return self.clock.defer(now, planned, failed.upcoming(), DeferReason::Failed);
         }
         let next = failed.number + 1;
-        let wait = |retry| schedule.wait(retry, &self.clock.jitter);
+        let wait = |retry| self.clock.delay(schedule, retry);
         match wait(next) {
-            Some(wait) => self.clock.defer(now, plus(now, wait), next, DeferReason::Failed),
+            Some(wait) => {
+                let due = self.successor.map_or(plus(now, wait), |successor| successor.max(now));
+                self.clock.defer(now, due, next, DeferReason::Failed)
+            }
             None if self.is_unsure => {
                 let again = wait(failed.number).unwrap_or(0).max(ask_again_after(self.clock.since, now));
                 self.clock.defer(now, plus(now, again), failed.number, DeferReason::Failed)
@@ -215,8 +229,8 @@ impl Verdict<'_> {
 
     /// Returns the moment for which a letter waits whose attempt is not made now.
     fn next_moment(&self, due: Retry, now: Timestamp) -> Timestamp {
-        let wait = |retry| self.delivery.schedule.wait(retry, &self.clock.jitter);
-        due.planned.unwrap_or_else(|| {
+        let wait = |retry| self.clock.delay(&self.delivery.schedule, retry);
+        due.planned.or(self.successor).unwrap_or_else(|| {
             let next = wait(due.number + 1).or_else(|| wait(due.number)).unwrap_or(0);
             plus(now, next.max(MIN_LEFT_OUT_WAIT))
         })
@@ -235,6 +249,9 @@ impl Rule {
     pub fn decide(&self, letter: &Letter, facts: &LetterFacts, now: Timestamp) -> Verdict<'_> {
         let jitter = Jitter::new(self.jitter, letter.id.as_str());
         let clock = LetterClock::new(letter, jitter, facts.retention, facts.ceiling);
+        // A letter in the requeue has its plan from before.
+        let begins = facts.schedule_from.filter(|_| planned_by_mark(letter).is_none());
+        let clock = clock.beginning(begins, letter);
         let delivery = self.delivery(facts);
         let route = self.route(letter, facts.discovered.as_ref());
         let schedule = &delivery.schedule;
@@ -254,7 +271,13 @@ impl Rule {
                 }
                 _ => attempt_without_schedule(schedule, letter, &clock, now),
             },
-            _ => retry_or_wait(schedule, stands, next, &clock, now),
+            _ => match retry_or_wait(schedule, stands, next, &clock, now) {
+                // Counted from its arrival, it might have had an attempt by now.
+                expiring @ Decision::Archive(ArchiveReason::Expiring, _) if clock.begins.is_some() => {
+                    bring_forward(expiring, schedule, letter, stands, now)
+                }
+                decision => decision,
+            },
         };
         let by_rule = || match self.action {
             RuleAction::Archive => Decision::Archive(ArchiveReason::Rule, None),
@@ -279,8 +302,11 @@ impl Rule {
             },
         };
         let is_unsure = facts.source_unread && letter.sqs.receive_count > 1;
-        let early = if let RetryStep::Attempt { extra, .. } = stands { extra } else { 0 };
-        Verdict { rule: self, decision, route, delivery, early, is_unsure, clock }
+        let (early, successor) = match stands {
+            RetryStep::Attempt { extra, successor, .. } => (extra, successor),
+            _ => (0, None),
+        };
+        Verdict { rule: self, decision, route, delivery, early, is_unsure, successor, clock }
     }
 
     /// Reports whether a letter's subscription is to be discovered, under this rule and these overrides.
@@ -308,7 +334,7 @@ impl Rule {
         if self.action != RuleAction::Redrive || planned_by_mark(letter).is_none() || is_marked_early {
             return false;
         }
-        let wait = schedule.wait(letter.spent().saturating_add(1), &clock.jitter).unwrap_or(0);
+        let wait = clock.delay(schedule, letter.spent().saturating_add(1)).unwrap_or(0);
         let last = minus(until, wait).max(letter.first_arrival());
         last <= recovered
     }
@@ -346,7 +372,10 @@ fn retry_or_wait(
             Decision::Archive(..) if until <= now => deliver(next, None),
             decision => decision,
         },
-        RetryStep::Attempt { point, next: Some(planned), .. } if clock.was_attempted(point, now) => {
+        RetryStep::Attempt { point, next: Some(planned), .. }
+        | RetryStep::Attempt { point, successor: Some(planned), .. }
+            if clock.was_attempted(point, now) =>
+        {
             clock.defer(now, planned, next, DeferReason::Early)
         }
         RetryStep::Attempt { retry, next: planned, .. } => deliver(retry, planned),
@@ -416,14 +445,17 @@ fn where_it_stands(
     let brought_along = facts.source_max_receives.unwrap_or(0);
     let receive = ReceiveFacts {
         now,
-        sent: letter.sqs.sent,
-        first_received: letter.sqs.first_received,
+        sent: clock.begins.unwrap_or(letter.sqs.sent),
+        first_received: clock
+            .begins
+            .map_or(letter.sqs.first_received, |begins| letter.sqs.first_received.max(begins)),
         count: letter.sqs.receive_count.saturating_sub(brought_along).max(1),
         spent: letter.spent(),
         due: planned_by_mark(letter),
         ceiling: clock.ceiling,
+        has_earlier_receives: clock.has_earlier_receives,
     };
-    step(&receive, schedule.retries, |k| schedule.wait(k, &clock.jitter).unwrap_or(0))
+    step(&receive, schedule.retries, |k| clock.delay(schedule, k).unwrap_or(0))
 }
 
 /// Returns the number of the retry that comes next, or one above the last if none is left.

@@ -17,8 +17,8 @@ use model::recovery::{self, RecoverySetup};
 use model::simulation::ModelStory;
 use model::world::{FailureStyle, ModelWorld};
 use model::worlds::{
-    calm, coming_back, fifo, filling, forgetful, operated, recovering, retried, silent, slowly_filling,
-    split, wild,
+    backlogs, calm, coming_back, fifo, filling, forgetful, operated, recovering, retried, rough_backlogs,
+    silent, slowly_filling, split, wild,
 };
 use model::{DAY, HOUR, MINUTE, SECOND};
 use proptest::prelude::*;
@@ -141,6 +141,36 @@ fn heads_of_fifo_groups_get_each_retry_once_and_at_its_time() {
             laws::groups_keep_their_order,
         ],
     );
+}
+
+#[test]
+fn letters_of_a_backlog_get_each_retry_once_from_the_beginning_of_their_schedule() {
+    obey(
+        2_000,
+        &backlogs(calm()),
+        &[
+            laws::every_letter_is_accounted_for,
+            laws::nothing_is_lost,
+            laws::nothing_is_archived_early,
+            laws::attempts_are_honest,
+            laws::undisturbed_letters_get_each_retry_once,
+            laws::each_letter_ends_once,
+        ],
+    );
+}
+
+#[test]
+fn backlogs_are_not_lost_or_given_up_early_whatever_happens() {
+    let laws: [StoryLaw; 4] = [
+        laws::every_letter_is_accounted_for,
+        laws::nothing_is_lost_that_was_seen_in_time,
+        laws::nothing_is_archived_early,
+        laws::attempts_are_honest,
+    ];
+    obey(1_000, &rough_backlogs(wild()), &laws);
+    obey(1_000, &rough_backlogs(forgetful(calm())), &laws);
+    obey(500, &rough_backlogs(forgetful(wild())), &laws);
+    obey(300, &rough_backlogs(fifo(wild())), &laws);
 }
 
 /// Letters that come back at random moments are attempted then, without a number.

@@ -41,6 +41,7 @@ fn config(policy: &str, requeue: Option<&str>, archive_queue: Option<&str>) -> B
         in_flight_limit: IN_FLIGHT_LIMIT,
         ceiling: VISIBILITY_CEILING,
         instances: 1,
+        schedule_from: None,
         overrides: true,
         waiting_list: true,
         notice_topic: Some(arn("arn:aws:sns:eu-central-1:123456789012:notices")),

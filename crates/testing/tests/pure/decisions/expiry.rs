@@ -23,6 +23,7 @@ const FOUR_DAYS: LetterFacts = LetterFacts {
     discovered: None,
     overridden: OverrideAnswer::Nothing,
     recovered: None,
+    schedule_from: None,
 };
 const EXPIRY_MARGIN_START: i64 = NOW + 4 * 86_400_000 - 3_600_000;
 

@@ -7,6 +7,7 @@
 mod attempts;
 mod delays;
 mod expiry;
+mod later_beginning;
 mod not_made;
 mod of_a_letter;
 mod overridden;

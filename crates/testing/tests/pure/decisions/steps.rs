@@ -38,7 +38,13 @@ fn as_promised(receive: &ReceiveFacts, retries: u32, waits: &[u64]) -> RetryStep
     let next = (last + 1 < points.len()).then(|| points[last + 1]);
     let next = next.filter(|next| count > expected[last] && now < next - 1_000);
     let extra = u32::try_from(count.saturating_sub(expected[last])).unwrap();
-    RetryStep::Attempt { retry: spent + n, point: at(points[last]), next: next.map(at), extra }
+    RetryStep::Attempt {
+        retry: spent + n,
+        point: at(points[last]),
+        next: next.map(at),
+        successor: None,
+        extra,
+    }
 }
 
 /// Returns receives at the edges of the rule: around a point, and around a point and a ceiling.
@@ -63,6 +69,7 @@ fn receives_at_the_edges() -> impl Strategy<Value = (ReceiveFacts, Vec<u64>)> {
                 spent,
                 due: due.map(|due| at(NOW + due)),
                 ceiling: 100,
+                has_earlier_receives: false,
             };
             (receive, waits)
         })
@@ -90,6 +97,7 @@ fn step_at(seconds: f64, count: u32) -> RetryStep {
         spent: 0,
         due: None,
         ceiling: 100,
+        has_earlier_receives: false,
     };
     step(&receive, 3, |k| [10, 20, 250][k as usize - 1])
 }
@@ -98,7 +106,8 @@ fn step_at(seconds: f64, count: u32) -> RetryStep {
 fn points_and_receives_decide_together_which_retry_it_is() {
     // The points are 10, 30 and 280 s after the letter was sent.
     let point = |retry: u32| at(NOW + [10_000, 30_000, 280_000][retry as usize - 1]);
-    let made = |retry, next| RetryStep::Attempt { retry, point: point(retry), next, extra: 0 };
+    let made =
+        |retry, next| RetryStep::Attempt { retry, point: point(retry), next, successor: None, extra: 0 };
     let attempt = |retry| made(retry, None);
     let early = |retry| made(retry, Some(point(retry + 1)));
     let too_soon = RetryStep::Early { until: at(NOW + 10_000) };
@@ -142,11 +151,12 @@ fn no_retries_left_means_exhausted_without_an_attempt() {
         spent,
         due: None,
         ceiling: VISIBILITY_CEILING,
+        has_earlier_receives: false,
     };
     for (spent, retries) in [(0, 0), (3, 3), (4, 3), (u32::MAX, MAX_RETRIES)] {
         assert_eq!(step(&receive(spent), retries, |_| 0), RetryStep::Exhausted, "{spent} of {retries}");
     }
-    let last = RetryStep::Attempt { retry: 3, point: at(NOW), next: None, extra: 0 };
+    let last = RetryStep::Attempt { retry: 3, point: at(NOW), next: None, successor: None, extra: 0 };
     assert_eq!(step(&receive(2), 3, |_| 0), last);
 }
 
@@ -160,10 +170,16 @@ fn no_receive_is_too_strange_to_be_decided() {
     let inputs = (
         (times.clone(), times.clone(), times.clone(), prop::option::of(times)),
         (any::<u32>(), any::<u32>(), 0..=MAX_RETRIES, prop_oneof![Just(0), Just(1), any::<u64>()]),
+        any::<bool>(),
     );
-    holds(200, &inputs, |((now, sent, first_received, due), (count, spent, retries, ceiling))| {
-        let receive = ReceiveFacts { now, sent, first_received, count, spent, due, ceiling };
-        step(&receive, retries, |_| u64::from(MAX_DELAY_SECONDS));
-        Ok(())
-    });
+    holds(
+        200,
+        &inputs,
+        |((now, sent, first_received, due), (count, spent, retries, ceiling), has_earlier_receives)| {
+            let receive =
+                ReceiveFacts { now, sent, first_received, count, spent, due, ceiling, has_earlier_receives };
+            step(&receive, retries, |_| u64::from(MAX_DELAY_SECONDS));
+            Ok(())
+        },
+    );
 }

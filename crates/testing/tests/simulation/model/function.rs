@@ -86,6 +86,7 @@ pub fn config(world: &ModelWorld, requeue: Option<Arn>) -> BatchConfig {
         in_flight_limit: world.believed_limit,
         ceiling: world.ceiling,
         instances: world.mapping.instances,
+        schedule_from: world.schedule_from.map(at),
         overrides: !world.operator.is_idle(),
         waiting_list: world.lists(),
         notice_topic: world

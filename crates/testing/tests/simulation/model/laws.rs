@@ -11,7 +11,7 @@ use super::life::{LawJudgement, MODEL_CLOCK_TOLERANCE, StoryAttempt, StoryLife, 
 use super::queue::ModelQueue;
 use super::simulation::ModelStory;
 use super::world::ModelWorld;
-use super::{MINUTE, ModelMillis, SECOND, seconds};
+use super::{DAY, MINUTE, ModelMillis, SECOND, seconds};
 
 /// Promise P1: every letter is delivered, archived, or still queued; and a message is deleted only after its
 /// letter is safe elsewhere.
@@ -149,6 +149,9 @@ pub fn nothing_is_archived_early(world: &ModelWorld, story: &ModelStory) -> LawJ
                     let shows = if trouble { seconds(world.dlq.visibility) } else { 0 };
                     // While its source queue has not told its maximum receive count, it comes back to ask again.
                     let asks = if life.source_was_unread(fact.message, index) { 15 * MINUTE } else { 0 };
+                    // The wait for its schedule can be as long as a letter is hidden.
+                    let is_before = fact.at < life.point(life.plan().spent + 1);
+                    let longest = if life.begins().is_some() && is_before { DAY } else { longest };
                     let wait = longest.min(seconds(world.ceiling)).max(seconds(600)).max(shows).max(asks);
                     if fact.at + wait + SECOND <= life.safe_until(fact.message) {
                         return life.fault("expiring too early");
@@ -186,7 +189,10 @@ pub fn attempts_are_honest(world: &ModelWorld, story: &ModelStory) -> LawJudgeme
                     || attempt.begin < life.earliest(attempt.number);
                 // What waits in the requeue goes as soon as its endpoint is back.
                 let may_be_back = world.lists() && attempt.message.requeue;
-                let is_asked_for = life.is_overridden(OverrideAction::Retry) || may_be_back;
+                // A letter that its queue would drop before its schedule begins goes at once.
+                let shown = attempt.begin + seconds(world.ceiling) + SECOND;
+                let is_last_chance = life.begins().is_some() && shown > life.safe_until(attempt.message);
+                let is_asked_for = life.is_overridden(OverrideAction::Retry) || may_be_back || is_last_chance;
                 if planned <= attempt.begin - SECOND || (too_soon && !is_asked_for) {
                     return life.fault("an attempt ahead of a retry that no override asked for");
                 }
@@ -238,9 +244,11 @@ fn each_retry_once(life: &StoryLife<'_>, latency: ModelMillis) -> LawJudgement {
     }
     let attempts = life.attempts();
     let delivered = life.is_delivered();
+    // Their moments stand, however long attempts take.
+    let is_by_time = life.has_earlier_receives();
     let made = u32::try_from(attempts.len()).unwrap();
     let numbers: Vec<u32> = attempts.iter().map(|attempt| attempt.number).collect();
-    if life.ends_in_the_slack(latency) {
+    if !is_by_time && life.ends_in_the_slack(latency) {
         // The first retry of each stay in a queue may be made twice. None is left out.
         let mut distinct = numbers.clone();
         distinct.dedup();
@@ -250,6 +258,9 @@ fn each_retry_once(life: &StoryLife<'_>, latency: ModelMillis) -> LawJudgement {
             return life.fault(&format!("retries {numbers:?} of {last}, the first of which may repeat"));
         }
         return Ok(());
+    }
+    if is_by_time && attempts.iter().any(|attempt| attempt.planned.is_some()) {
+        return life.fault("an attempt without a number");
     }
     if numbers != (first..first + made).collect::<Vec<_>>() {
         return life.fault(&format!("retries {numbers:?}"));
@@ -273,6 +284,14 @@ fn each_retry_once(life: &StoryLife<'_>, latency: ModelMillis) -> LawJudgement {
     }
     for pair in attempts.windows(2) {
         let wait = life.wait(pair[1].number);
+        if is_by_time {
+            let point = life.point(pair[1].number);
+            let most = point + SECOND + latency * hops(wait);
+            if !(point - MODEL_CLOCK_TOLERANCE..=most).contains(&pair[1].begin) {
+                return life.fault(&format!("retry {} is not on time: {point}..{most}", pair[1].number));
+            }
+            continue;
+        }
         let least = pair[0].end + wait.min(seconds(world.ceiling)) - MODEL_CLOCK_TOLERANCE;
         let most = pair[0].end + wait + SECOND + latency * hops(wait);
         if !(least..=most).contains(&pair[1].begin) {

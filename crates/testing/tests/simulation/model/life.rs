@@ -121,8 +121,25 @@ impl StoryLife<'_> {
         &self.world.letters[self.who]
     }
 
+    /// Returns the wait before a retry. If nothing but the time tells retries apart, it is at least 20 s, except after
+    /// a move.
     pub fn wait(&self, k: u32) -> ModelMillis {
-        self.world.wait(&self.story.ids[self.who], k)
+        let is_by_time = self.has_earlier_receives() && self.world.requeue.is_none();
+        let least = if is_by_time { 20 * SECOND } else { 0 };
+        self.world.wait(&self.story.ids[self.who], k).max(least)
+    }
+
+    /// Returns the time at which its schedule begins, if it arrived before that.
+    pub fn begins(&self) -> Option<ModelMillis> {
+        self.world.schedule_from.filter(|from| self.sent() < *from)
+    }
+
+    /// Reports whether it was received before its schedule began.
+    pub fn has_earlier_receives(&self) -> bool {
+        let Some(begins) = self.begins() else { return false };
+        let is_receive = |fact: &&&StoryFact| matches!(fact.what, FactKind::Received { .. });
+        self.plan().moved.is_some_and(|moved| moved.keeps_first_receive)
+            || self.facts.iter().find(is_receive).is_some_and(|first| first.at < begins)
     }
 
     /// Returns the time when SQS took it first. A letter that SQS moves from a standard queue keeps its time.
@@ -133,7 +150,8 @@ impl StoryLife<'_> {
 
     /// Returns the time for which a retry is planned.
     pub fn point(&self, number: u32) -> ModelMillis {
-        self.sent() + (self.plan().spent + 1..=number).map(|k| self.wait(k)).sum::<ModelMillis>()
+        let begins = self.begins().unwrap_or_else(|| self.sent());
+        begins + (self.plan().spent + 1..=number).map(|k| self.wait(k)).sum::<ModelMillis>()
     }
 
     /// Returns the time after which it must not be hidden any more, since its queue is about to drop it.

@@ -115,6 +115,8 @@ impl ModelOutage {
             operator: ModelOperator::default(),
             listed: false,
             told: false,
+            observed_until: 0,
+            schedule_from: None,
             until: None,
         };
         let story = world.count();

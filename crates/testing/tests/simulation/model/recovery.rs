@@ -95,6 +95,8 @@ impl RecoverySetup {
             operator: ModelOperator::default(),
             listed: self.listed,
             told: false,
+            observed_until: 0,
+            schedule_from: None,
             until: None,
         }
     }

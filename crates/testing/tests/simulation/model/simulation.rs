@@ -293,7 +293,8 @@ impl<'w> Simulation<'w> {
                     FactKind::Received { receives },
                 );
             }
-            if self.chance.happens(self.world.trouble.throttled) {
+            // To a queue, observing looks the same.
+            if now < self.world.observed_until || self.chance.happens(self.world.trouble.throttled) {
                 self.idle(requeue, &receipts, IdleReason::Throttled);
                 continue;
             }

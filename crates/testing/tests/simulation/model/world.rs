@@ -132,6 +132,10 @@ pub struct ModelWorld {
     pub listed: bool,
     /// True if a topic is told of endpoints that go down or come back.
     pub told: bool,
+    /// The time until which the function only observes.
+    pub observed_until: ModelMillis,
+    /// `SCHEDULE_FROM`.
+    pub schedule_from: Option<ModelMillis>,
     /// The time after which nothing is simulated.
     pub until: Option<ModelMillis>,
 }

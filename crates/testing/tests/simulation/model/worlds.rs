@@ -94,6 +94,8 @@ pub fn calm() -> impl Strategy<Value = ModelWorld> {
             operator: ModelOperator::default(),
             listed: false,
             told: false,
+            observed_until: 0,
+            schedule_from: None,
             until: None,
         }
     })
@@ -171,7 +173,9 @@ fn moves(world: &ModelWorld) -> u64 {
     let holds = world.operator.overrides.iter().filter(|given| given.action == OverrideAction::Hold);
     let held =
         holds.map(|given| u64::try_from((given.to - given.from) / SECOND).unwrap().div_ceil(MAX_DELAY));
-    planned + held.sum::<u64>()
+    let before =
+        u64::try_from(world.schedule_from.map_or(0, |from| from / SECOND)).unwrap_or(0).div_ceil(MAX_DELAY);
+    planned + held.sum::<u64>() + before
 }
 
 /// Reduces crashes that would leave too many letters: a crash after a move leaves two letters, and each of
@@ -225,6 +229,33 @@ pub fn forgetful(worlds: impl Strategy<Value = ModelWorld>) -> impl Strategy<Val
         if let Some(settings) = &mut world.requeue {
             settings.retention = requeue;
         }
+        world
+    })
+}
+
+/// Returns worlds with a backlog that was there before `SCHEDULE_FROM`: nothing received it until then, or the function
+/// observed it and every letter has come back by then.
+pub fn backlogs(worlds: impl Strategy<Value = ModelWorld>) -> impl Strategy<Value = ModelWorld> {
+    (worlds, prop_oneof![0..=HOUR, 0..=3 * DAY], any::<bool>()).prop_map(|(mut world, switched, observed)| {
+        if observed {
+            world.observed_until = switched;
+            world.schedule_from = Some(switched + seconds(world.dlq.visibility) + MINUTE);
+            // A letter that moves has a plan of its own there.
+            world.requeue = None;
+        } else {
+            world.mapping.off.push((0, switched));
+            world.schedule_from = Some(switched);
+        }
+        world
+    })
+}
+
+/// Returns such worlds in which `SCHEDULE_FROM` is any time before or after the function began to act.
+pub fn rough_backlogs(worlds: impl Strategy<Value = ModelWorld>) -> impl Strategy<Value = ModelWorld> {
+    (backlogs(worlds), -DAY..=6 * HOUR, any::<bool>()).prop_map(|(mut world, shift, is_shifted)| {
+        let shift = if is_shifted { shift } else { 0 };
+        world.schedule_from = world.schedule_from.map(|from| from + shift);
+        crash_less(&mut world);
         world
     })
 }
@@ -370,6 +401,8 @@ pub fn filling(apart: ModelMillis, limit: u64, letters: usize) -> ModelWorld {
         operator: ModelOperator::default(),
         listed: false,
         told: false,
+        observed_until: 0,
+        schedule_from: None,
         until: Some(4 * HOUR),
     }
 }
