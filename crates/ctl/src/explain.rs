@@ -36,6 +36,7 @@ pub(super) fn run(
         retention: Retention::Known(args.retention),
         source_max_receives: args.source_max_receives,
         discovered: args.discovered.clone(),
+        schedule_from: args.schedule_from,
         ..LetterFacts::default()
     };
     let cases = cases(&overrides, &letters, &facts, args.requeue.as_ref(), now);
@@ -182,6 +183,9 @@ impl ExplainedLetter<'_> {
             say("subscription", subscription.to_string());
         }
         say("history", self.history());
+        if let Some(begins) = self.verdict.schedule_begins() {
+            say("schedule", format!("counts from {} UTC, not from its arrival (SCHEDULE_FROM)", utc(begins)));
+        }
         say("rule", self.verdict.rule.name.clone());
         if let Some(override_) = &self.override_ {
             let (id, action, by, why) =
@@ -317,6 +321,7 @@ impl ExplainedLetter<'_> {
         };
         let arn = |arn: &Arn| Value::from(arn.as_str());
         put("unlistedOrigin", letter.unlisted.map(|claim| claim.name().into()));
+        put("scheduleFrom", self.verdict.schedule_begins().map(|begins| begins.to_string().into()));
         put("topicArn", letter.topic().map(arn));
         put("subscriptionArn", letter.subscription().map(arn));
         put("route", route_json(&self.verdict.route));

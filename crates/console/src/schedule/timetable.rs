@@ -31,6 +31,8 @@ pub struct Timetable {
     pub rows: Vec<TimetableRow>,
     /// The last retry that is made; 0 if none is.
     pub last: u32,
+    /// The seconds from the letter's arrival to the beginning of its schedule: 0 without `SCHEDULE_FROM`.
+    pub begins: u64,
     /// The queue's retention, seconds.
     pub retention: u64,
     /// The seconds from the letter's arrival to its archive: after its last retry, or before the queue would
@@ -38,12 +40,21 @@ pub struct Timetable {
     pub life: u64,
     /// The seconds for which a letter is hidden in its life, on average over many letters.
     pub hidden: f64,
+    /// The length of the longest outage, in seconds, of which every letter is delivered, whatever the jitter: the
+    /// time from a letter's arrival to its last retry.
+    pub survives: u64,
 }
 
 impl Timetable {
     /// Returns the timetable of a rule. It assumes that attempts take no time.
     #[must_use]
     pub fn of(rule: &Rule, retention: u64) -> Self {
+        Self::beginning(rule, retention, 0)
+    }
+
+    /// Returns the timetable of a letter whose schedule begins so many seconds after its arrival.
+    #[must_use]
+    pub fn beginning(rule: &Rule, retention: u64, begins: u64) -> Self {
         let schedule = match &rule.delivery {
             DeliverySpec::Inline(policy) => policy.schedule.clone(),
             // The function uses this schedule while it does not know the subscription's own policy.
@@ -57,11 +68,12 @@ impl Timetable {
                 break;
             };
             // A first retry without delay happens on arrival, so the retention cannot prevent it.
-            let first_at_once = retry == 1 && delay == 0;
+            let wait = if retry == 1 { begins + delay } else { delay };
+            let first_at_once = retry == 1 && wait == 0;
             if end.is_none() && !first_at_once {
-                end = expiry(since, delay, retention);
+                end = expiry(since, wait, retention);
             }
-            since += delay;
+            since += wait;
             let hidings = delay.div_ceil(VISIBILITY_CEILING);
             rows.push(TimetableRow { retry, phase, delay, since, hidings, fits: end.is_none() });
         }
@@ -71,13 +83,14 @@ impl Timetable {
         // that is archived because its queue would drop it: such a letter makes more retries in the same
         // time.
         let hidden = (float(since) * (1.0 - rule.jitter / 2.0)).min(float(life));
-        Self { schedule, rows, last, retention, life, hidden }
+        let survives = survives(&schedule, rule.jitter, retention);
+        Self { schedule, rows, last, begins, retention, life, hidden, survives }
     }
 
     /// Returns the length of the whole schedule, seconds.
     #[must_use]
     pub fn length(&self) -> u64 {
-        self.rows.last().map_or(0, |row| row.since)
+        self.rows.last().map_or(0, |row| row.since - self.begins)
     }
 
     /// Reports whether the letter makes every retry before the queue would drop it.
@@ -107,6 +120,32 @@ impl Timetable {
     pub fn max_rate(&self) -> Option<f64> {
         (self.hidden > 0.0).then(|| float(IN_FLIGHT_LIMIT) / self.hidden)
     }
+}
+
+/// Returns the time from the arrival of a letter to its last retry, in seconds, if jitter makes that as short as it can.
+fn survives(schedule: &Schedule, jitter: f64, retention: u64) -> u64 {
+    let end = retention - expiry_margin(retention);
+    let mut shortest = u64::MAX;
+    // The moment of the retry before the next one, with all the jitter that there can be, and without any.
+    let (mut soonest, mut latest) = (0, 0);
+    for next in 1.. {
+        let (Some(least), Some(most)) =
+            (schedule.shortest_wait(next, jitter), schedule.wait(next, &Jitter::NONE))
+        else {
+            // The schedule ends.
+            return shortest.min(soonest);
+        };
+        latest += most;
+        // If the next one would come too late, this one is the last, and less than that delay before the end.
+        if latest > end {
+            shortest = shortest.min(soonest.max(end.saturating_sub(most)));
+        }
+        soonest += least;
+        if soonest > end {
+            break;
+        }
+    }
+    shortest
 }
 
 /// Returns when a letter that begins to wait at `since` is archived within that wait, if it is. As under the

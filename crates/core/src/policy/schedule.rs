@@ -169,6 +169,14 @@ impl Schedule {
         Some((shortened - FLOAT_NOISE).ceil() as u64)
     }
 
+    /// Returns the shortest delay before retry `k` that a jitter of this `share` (0 to 1) can leave, in seconds.
+    #[must_use]
+    pub fn shortest_wait(&self, k: u32, share: f64) -> Option<u64> {
+        let shortened = self.delay(k)? * (1.0 - share);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and 14 days")]
+        Some((shortened - FLOAT_NOISE).ceil() as u64)
+    }
+
     /// Returns the phase of retry `k` and its index within that phase, from 0.
     fn place(&self, k: u32) -> Option<(RetryPhase, u32)> {
         let mut i = k.checked_sub(1)?;

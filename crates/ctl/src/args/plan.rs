@@ -20,6 +20,9 @@ pub(crate) struct PlanArgs {
     /// Arrival of the letter, for clock times: 2026-11-01T12:00:00Z [default: now]
     #[arg(long, value_name = "TIME", value_parser = moment)]
     pub(crate) at: Option<Timestamp>,
+    /// The function's SCHEDULE_FROM: letters that arrive before it begin their schedule then [default: none]
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    pub(crate) schedule_from: Option<Timestamp>,
     /// Letters a second that arrive and keep failing, to compare with the limit of letters in flight
     #[arg(long, value_name = "LETTERS", value_parser = rate)]
     pub(crate) rate: Option<f64>,
@@ -50,6 +53,9 @@ pub(crate) struct ExplainArgs {
     /// The queue's message retention: 1209600, 14d, 36h
     #[arg(long, value_name = "TIME", default_value = "14d", value_parser = retention)]
     pub(crate) retention: u64,
+    /// The function's SCHEDULE_FROM: letters that arrived before it begin their schedule then [default: none]
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    pub(crate) schedule_from: Option<Timestamp>,
     /// maxReceiveCount of the source queue from which SQS moved letters [default: unknown]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) source_max_receives: Option<u32>,

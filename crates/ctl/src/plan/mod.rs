@@ -1,5 +1,6 @@
 //! `redrivectl plan`: shows when a policy retries.
 
+mod outage;
 mod picture;
 mod table;
 mod warnings;
@@ -10,7 +11,7 @@ use jiff::Timestamp;
 use redrive_console::schedule::{self, Timetable};
 use redrive_core::batch::IN_FLIGHT_LIMIT;
 use redrive_core::policy::{
-    DeliverySpec, Override, OverrideAction, Policy, Rule, RuleAction, TargetSpec, plus,
+    DeliverySpec, Override, OverrideAction, Policy, Rule, RuleAction, TargetSpec, plus, seconds_until,
 };
 use serde_json::{Value, json};
 use warnings::warnings;
@@ -30,9 +31,10 @@ pub(super) fn run(
     let arrival = args.at.unwrap_or_else(|| console.clock.now());
     let overrides: Vec<_> =
         overrides.all().iter().filter(|override_| !override_.has_ended(arrival)).collect();
+    let begins = args.schedule_from.map_or(0, |from| seconds_until(arrival, from));
     let timetables: Vec<_> = chosen(&policy, args.rule.as_deref())?
         .into_iter()
-        .map(|rule| (rule, Timetable::of(rule, args.retention)))
+        .map(|rule| (rule, Timetable::beginning(rule, args.retention, begins)))
         .collect();
     if let Some(file) = &args.svg {
         let charts: Vec<_> =
@@ -45,6 +47,9 @@ pub(super) fn run(
             timetables.iter().map(|(rule, timetable)| to_json(rule, timetable, arrival, args.rate)).collect();
         let mut plan =
             json!({ "arrival": arrival.to_string(), "retentionSeconds": args.retention, "rules": rules });
+        if let Some(from) = args.schedule_from {
+            plan["scheduleFrom"] = from.to_string().into();
+        }
         if args.overrides.is_some() {
             plan["overrides"] = json!(overrides);
         }
@@ -123,6 +128,10 @@ fn show(
             schedule::percent(rule.jitter)
         )?;
     }
+    if let Some(from) = args.schedule_from {
+        writeln!(out, "{}", wrapped(&scheduled(from, timetable.begins), 80, 0))?;
+    }
+    writeln!(out, "{}", wrapped(&outage::says(timetable), 80, 0))?;
     writeln!(out, "\n{}", table::draw(timetable, arrival, args.all))?;
     if let Some(abridged) = table::abridged(timetable).filter(|_| !args.all) {
         writeln!(out, "{abridged}\n")?;
@@ -133,6 +142,22 @@ fn show(
         writeln!(out, "{}", wrapped(&format!("{kind}: {}", warning.text), 80, 2))?;
     }
     Ok(())
+}
+
+/// Says what `SCHEDULE_FROM` does to the letter.
+fn scheduled(from: Timestamp, begins: u64) -> String {
+    if begins == 0 {
+        return format!(
+            "The letter arrives after SCHEDULE_FROM ({} UTC), so its schedule begins at once.",
+            utc(from)
+        );
+    }
+    format!(
+        "The letter arrives before SCHEDULE_FROM, so its schedule begins {} UTC, {} after its arrival. The queue still \
+         keeps it from its arrival on.",
+        utc(from),
+        clock(begins)
+    )
 }
 
 fn to(rule: &Rule) -> &str {
@@ -186,6 +211,7 @@ fn to_json(rule: &Rule, timetable: &Timetable, arrival: Timestamp, rate: Option<
         "fromSubscription": rule.delivery == DeliverySpec::FromSubscription,
         "jitter": rule.jitter,
         "lengthSeconds": timetable.length(),
+        "survivesOutageSeconds": timetable.survives,
         "lastRetryMade": timetable.last,
         "archivedAfterSeconds": timetable.life,
         "inFlight": {

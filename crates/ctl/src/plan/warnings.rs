@@ -57,6 +57,7 @@ fn retention(timetable: &Timetable) -> Option<String> {
     let (length, life) = (clock(timetable.length()), clock(timetable.life));
     let (keeps, margin) = (brief(timetable.retention), brief(expiry_margin(timetable.retention)));
     let which = match last {
+        0 if timetable.begins > 0 => "it makes one attempt before its schedule begins".to_owned(),
         0 => "no retry is made".to_owned(),
         last => format!("retry {} of {} is the last", thousands(last.into()), thousands(all.into())),
     };

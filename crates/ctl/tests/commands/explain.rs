@@ -164,6 +164,23 @@ async fn marks_are_believed_on_the_requeue_only_in_the_requeue() {
 }
 
 #[tokio::test]
+async fn a_letter_of_a_backlog_says_from_when_its_schedule_counts() {
+    let post = RecordBuilder::envelope("a").sent(NOW - 86_400_000).received(99);
+    let from = ["--schedule-from", "2026-11-01T11:59:00Z"];
+    let explained = explain_post(&post, &[&from[..], &["--json"]].concat()).await.json();
+    assert_eq!(explained["records"][0]["scheduleFrom"], "2026-11-01T11:59:00Z");
+    assert_eq!(explained["records"][0]["decision"]["retry"], 1);
+    let text = explain_post(&post, &from).await.text();
+    assert!(
+        text.contains("counts from 2026-11-01 11:59:00 UTC, not from its arrival (SCHEDULE_FROM)"),
+        "{text}"
+    );
+    let plain = explain_post(&post, &["--json"]).await.json();
+    assert_eq!(plain["records"][0]["scheduleFrom"], Value::Null);
+    assert_eq!(plain["records"][0]["decision"]["retry"], 12);
+}
+
+#[tokio::test]
 async fn a_letter_behind_another_of_its_group_says_which() {
     let explained = explain("fifo.json", &["--json"]).await.json();
     let records = explained["records"].as_array().unwrap();

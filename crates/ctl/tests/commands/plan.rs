@@ -43,6 +43,12 @@ retry  phase            delay  since arrival  clock (UTC)
     assert!(text.starts_with("Rule default: to the failed target, 12 retries over 21:37:23.\n"), "{text}");
     assert!(text.contains("Jitter makes each delay up to 10 % shorter than shown.\n"), "{text}");
     assert!(!text.contains("warning:"), "{text}");
+    let outage = "An outage of up to 19:27:39 is delivered whole; what fails longer is archived.\n\
+                  More takes more retries (each adds up to 6 h) or longer delays; a retention of\n\
+                  14 d allows up to 13 d 23:00:00.\n";
+    assert!(text.contains(outage), "{text}");
+    let short = redrivectl(&["plan", "--at", AT, "--retention", "12h"]).await.text();
+    assert!(short.contains("\nMore takes a longer retention than 12 h; SQS allows 14 d.\n"), "{short}");
 }
 
 #[tokio::test]
@@ -200,39 +206,53 @@ async fn a_chart_that_cannot_be_written_is_a_failure() {
 /// second of its archive.
 fn life(policy: &Policy, retention: u64) -> (Vec<(u32, u64)>, u64) {
     let facts = LetterFacts { retention: Retention::Known(retention), ..LetterFacts::default() };
+    let (made, archived, _) = life_in_outage(policy, &facts, "a", u64::MAX);
+    (made, archived)
+}
+
+/// Returns the life of the letter with this id that arrives at the first moment of an outage of so many seconds: its
+/// retries, its end, and whether it is delivered.
+fn life_in_outage(
+    policy: &Policy,
+    facts: &LetterFacts,
+    id: &str,
+    outage: u64,
+) -> (Vec<(u32, u64)>, u64, bool) {
     let mut made = Vec::new();
     let (mut now, mut receives) = (0, 0);
     loop {
         receives += 1;
-        let letter = received(receives);
+        let letter = received(id, receives);
         let at = plus(at(NOW), now);
-        let verdict = policy.decide(&letter, &facts, at);
+        let verdict = policy.decide(&letter, facts, at);
         let decision = match &verdict.decision {
             Decision::Deliver(retry) => {
                 made.push((retry.number, now));
+                if now >= outage {
+                    return (made, now, true);
+                }
                 verdict.after_failure(*retry, FailureClass::Transient, at)
             }
             other => other.clone(),
         };
         match decision {
             Decision::Defer(deferral) => now += deferral.hide,
-            Decision::Archive(..) => return (made, now),
+            Decision::Archive(..) => return (made, now, false),
             Decision::Deliver(_) => unreachable!(),
         }
     }
 }
 
-fn received(receives: u32) -> Letter {
-    let mut letter = letter(&RecordBuilder::envelope("a"));
+fn received(id: &str, receives: u32) -> Letter {
+    let mut letter = letter(&RecordBuilder::envelope(id));
     letter.sqs.sent = at(NOW);
     letter.sqs.first_received = at(NOW);
     letter.sqs.receive_count = receives;
     letter
 }
 
-#[test]
-fn the_timetable_is_what_the_policy_does_with_a_letter_whose_retries_all_fail() {
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+/// Returns policies of any schedule, and retentions.
+fn policies() -> impl Strategy<Value = (Value, u64)> {
     let delays = (1_u32..200_000).prop_flat_map(|min| (Just(min), min..=1_209_600));
     let phases = (0_u32..4, 0_u32..4, 0_u32..8, 0_u32..4);
     let retention = prop_oneof![Just(60_u64), 60..1_209_600_u64, Just(1_209_600)];
@@ -244,7 +264,76 @@ fn the_timetable_is_what_the_policy_does_with_a_letter_whose_retries_all_fail() 
             "numNoDelayRetries": none, "numMinDelayRetries": pre, "numMaxDelayRetries": post,
             "backoffFunction": function } } } })
         });
-    holds(300, &(documents, retention), |(document, retention)| {
+    (documents, retention)
+}
+
+#[test]
+fn an_outage_that_the_plan_survives_is_delivered_whole_and_a_longer_one_is_not() {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let jitters = prop_oneof![Just(0.0), Just(0.1), 0.0..=1.0];
+    holds(300, &(policies(), jitters), |((mut document, retention), jitter)| {
+        document["default"]["jitter"] = json!(jitter);
+        let policy = Policy::parse(&document.to_string()).unwrap();
+        let facts = LetterFacts { retention: Retention::Known(retention), ..LetterFacts::default() };
+        let retention = retention.to_string();
+        let ran = runtime.block_on(plan(&document, &["--json", "--retention", &retention])).json();
+        let survives = ran["rules"][0]["survivesOutageSeconds"].as_u64().unwrap();
+        for id in ["a", "b", "c"] {
+            let (made, _, delivered) = life_in_outage(&policy, &facts, id, survives);
+            prop_assert!(delivered || (made.is_empty() && survives == 0), "{survives} s of {made:?}");
+        }
+        if jitter == 0.0 {
+            let (made, archived, delivered) = life_in_outage(&policy, &facts, "a", survives + 1);
+            prop_assert!(!delivered, "{survives} s of {made:?}, archived {archived}");
+        }
+        Ok(())
+    });
+}
+
+#[tokio::test]
+async fn a_letter_of_a_backlog_is_planned_from_the_beginning_of_its_schedule() {
+    let mut policy = schedule(3600, 3600, 3);
+    let args = ["--retention", "12h", "--schedule-from", "2026-11-01T20:00:00Z"];
+    let ran = plan(&policy, &[&args[..], &["--json"]].concat()).await.json();
+    assert_eq!(ran["scheduleFrom"], "2026-11-01T20:00:00Z");
+    let rule = &ran["rules"][0];
+    let rows = rule["retries"].as_array().unwrap().iter();
+    let planned: Vec<_> =
+        rows.map(|row| (row["sinceArrivalSeconds"].as_u64().unwrap(), &row["made"])).collect();
+    let hours = |hours: u64| (hours * 3600, &Value::Bool(true));
+    assert_eq!(planned, [hours(9), hours(10), hours(11)]);
+    assert_eq!((&rule["lengthSeconds"], &rule["survivesOutageSeconds"]), (&json!(10_800), &json!(10_800)));
+
+    // The function does the same.
+    let facts = LetterFacts {
+        retention: Retention::Known(43_200),
+        schedule_from: Some(plus(at(NOW), 8 * 3600)),
+        ..LetterFacts::default()
+    };
+    let parsed = Policy::parse(&policy.to_string()).unwrap();
+    let (made, ..) = life_in_outage(&parsed, &facts, "a", u64::MAX);
+    assert_eq!(made, [(1, 9 * 3600), (2, 10 * 3600), (3, 11 * 3600)]);
+
+    let text = plan(&policy, &args).await.text();
+    let says = "The letter arrives before SCHEDULE_FROM, so its schedule begins 2026-11-01\n\
+                20:00:00 UTC, 8:00:00 after its arrival. The queue still keeps it from its\narrival on.\n";
+    assert!(text.contains(says), "{text}");
+    let text = plan(&policy, &["--schedule-from", "2026-11-01T11:00:00Z"]).await.text();
+    assert!(text.contains("The letter arrives after SCHEDULE_FROM (2026-11-01 11:00:00 UTC)"), "{text}");
+
+    // Its queue would drop it before the first retry.
+    policy = schedule(14_400, 14_400, 3);
+    let text = plan(&policy, &args).await.text();
+    assert!(text.contains("it makes one attempt before its\n  schedule begins"), "{text}");
+    let parsed = Policy::parse(&policy.to_string()).unwrap();
+    let (made, ..) = life_in_outage(&parsed, &facts, "a", u64::MAX);
+    assert_eq!(made.len(), 1, "{made:?}");
+}
+
+#[test]
+fn the_timetable_is_what_the_policy_does_with_a_letter_whose_retries_all_fail() {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    holds(300, &policies(), |(document, retention)| {
         let (made, archived) = life(&Policy::parse(&document.to_string()).unwrap(), retention);
         let retention = retention.to_string();
         let ran = runtime.block_on(plan(&document, &["--json", "--retention", &retention])).json();
