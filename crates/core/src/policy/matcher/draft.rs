@@ -5,6 +5,9 @@ use std::sync::Arc;
 
 use super::values::WantedValues;
 
+/// The field that overrides alone can ask for: a letter's target follows from its rule.
+pub(in crate::policy) const TARGET: &str = "target";
+
 /// What a pattern asks of one place, while it is read.
 #[derive(Debug, Clone, Default)]
 pub(super) struct PatternDraft {

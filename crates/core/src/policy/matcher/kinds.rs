@@ -3,9 +3,10 @@
 //! Such a pattern is a mistake, and an expensive one: a hold that matches nothing lets everything go.
 
 use super::decimal::Decimal;
+use super::draft::TARGET;
 use super::json_view::MatchValue;
 use super::values::{NumberRange, WantedValue};
-use super::view::{TARGET, VIEW};
+use super::view::VIEW;
 use crate::arn::{Arn, ArnKind};
 use crate::endpoint::TargetName;
 use crate::letter::{MARK_ATTRIBUTE, Origin};

@@ -34,8 +34,9 @@ use pattern::Pattern;
 use view::AssumingView;
 
 pub(super) use compile::OR;
+pub(super) use draft::TARGET;
 pub(super) use json_view::MatchValue;
-pub(super) use view::{FIELDS_OF_LINE, LetterView, TARGET};
+pub(super) use view::{FIELDS_OF_LINE, LetterView};
 
 /// Reports whether a JSON text holds a number that is rounded when it is read into a [`Value`]. In a pattern the rounded
 /// number would match something else.

@@ -7,11 +7,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::draft::PatternDraft;
+use super::draft::{PatternDraft, TARGET};
 use super::json_view::{MatchObject, MatchValue};
 use super::steps;
 use super::values::WantedValues;
-use super::view::TARGET;
 
 /// The pattern of one rule.
 #[derive(Debug, Default)]

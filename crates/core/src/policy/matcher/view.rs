@@ -2,14 +2,12 @@
 
 use std::cell::OnceCell;
 
+use super::draft::TARGET;
 use super::json_view::{MatchObject, MatchValue};
 use super::pattern::MemberLookup;
 use crate::letter::{Letter, LetterCause, MARK_ATTRIBUTE, MessageAttribute, MessageAttributes};
 use crate::policy::letter_target::LetterTarget;
 use crate::waiting::WaitingLetter;
-
-/// The field that overrides alone can ask for: a letter's target follows from its rule.
-pub(in crate::policy) const TARGET: &str = "target";
 
 /// The fields of the view. A pattern over any other field could never match.
 pub(super) const VIEW: [&str; 11] = [
