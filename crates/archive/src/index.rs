@@ -204,8 +204,9 @@ mod tests {
     const TARGET: &str = "arn:aws:sqs:eu-central-1:123456789012:payments-worker";
 
     /// Returns the same letter with a target.
-    fn towards<'a>(entry: IndexEntry<'a>, target: &str) -> IndexEntry<'a> {
-        IndexEntry { target: Some(TargetName::read(target)), ..entry }
+    fn towards<'a>(mut entry: IndexEntry<'a>, target: &str) -> IndexEntry<'a> {
+        entry.target = Some(TargetName::read(target));
+        entry
     }
 
     #[test]
