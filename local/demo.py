@@ -3,7 +3,8 @@
 A topic has four subscribers: two queues, a web server and a function. Three of them break. SNS gives up on their
 messages, which become letters in the dead-letter queue. The function, deployed by template.yaml, retries each letter
 on a schedule of seconds at the subscriber that failed, until that one is repaired, or until the schedule ends and the
-letter is archived. Overrides act on letters that would wait for an hour: hold, and when their subscriber is repaired,
+letter is archived. One subscriber is down for three minutes, with letters that would wait for an hour: they arrive when
+it takes the next letter, without a command. Overrides act on letters that would wait for an hour: hold, and when their subscriber is repaired,
 retry now. When the last subscriber is repaired too, the replay function of operations.yaml sends its letter from the
 archive. The demo checks its own results: if a message is missing, changed or duplicated, the exit code is 1.
 
@@ -20,7 +21,7 @@ from datetime import UTC, datetime
 from botocore.exceptions import BotoCoreError, ClientError
 
 from local.deploy import deploy, deploy_operations
-from local.letters import Letter, sentence, sort_of
+from local.letters import Letter, moment, sentence, sort_of
 from local.overrides import Control
 from local.sns import dead_letter, envelope
 from local.stack import ACCOUNT, REGION, Stack, StackError, stop_on_signals, wait_until
@@ -48,8 +49,8 @@ POLICY = {
     "rules": [
         {"name": "invoices-to-everyone", "match": {"topicArn": [{"suffix": ":invoices"}]}, "target": "topic"},
         {
-            "name": "parcels-hourly",
-            "match": {"topicArn": [{"suffix": ":parcels"}]},
+            "name": "hourly",
+            "match": {"topicArn": [{"suffix": ":parcels"}, {"suffix": ":pallets"}]},
             "deliveryPolicy": {
                 "healthyRetryPolicy": {
                     "minDelayTarget": 3600,
@@ -67,11 +68,15 @@ REPAIR_AFTER = 14
 LATE = 5
 # Every instance of the function has read an override by then.
 HEARD_AFTER = 15
+# An endpoint is down after two minutes in which every attempt failed.
+DOWN_AFTER = 125
+OUTAGE = 180
 # How soon letters are there after they were woken.
 WOKEN_WITHIN = 10
 # CloudWatch's period of the arrival alarm, after which an arrival is forgotten.
 ALARM_PERIOD = 60
 MARK = "sns-redrive"
+TOPICS = ["payments", "returns", "invoices", "parcels", "pallets"]
 
 
 def main():
@@ -119,16 +124,19 @@ class Story:
         self.published = []
         self.letters = []
         self.parcels = []
+        self.pallets = []
         self.alarms_seen = []
 
     def tell(self):
         self.set_up()
+        self.begin_outage()
         self.break_and_publish()
         self.write_other_letters()
         self.watch(until=lambda: time.time() > self.arrived + REPAIR_AFTER)
         self.repair()
         self.watch(until=lambda: all(letter.outcome for letter in self.letters), at_most=120)
         self.hold_mend_and_retry()
+        self.end_outage()
         self.wait_for_calm()
         self.replay()
         return self.conclude()
@@ -139,9 +147,9 @@ class Story:
         screen, sns = self.screen, self.stack.client("sns")
         screen.title("1. A topic with four subscribers")
         screen.say(f"the local stack answers on {self.stack.endpoint}")
-        topics = [sns.create_topic(Name=name)["TopicArn"] for name in ("payments", "returns", "invoices", "parcels")]
-        self.payments, returns, invoices, parcels = topics
-        queues = ["billing", "warehouse", "legacy", "ledger", "audit", "courier"]
+        topics = [sns.create_topic(Name=name)["TopicArn"] for name in TOPICS]
+        self.payments, returns, invoices, parcels, pallets = topics
+        queues = ["billing", "warehouse", "legacy", "ledger", "audit", "courier", "depot"]
         self.deployment = deploy(
             self.stack,
             "demo",
@@ -155,8 +163,8 @@ class Story:
             RedrivePolicy=POLICY,
         )
         screen.say("template.yaml is deployed: dead-letter queue, function, archive bucket, alarm")
-        queue_topics = [self.payments, self.payments, returns, invoices, invoices, parcels]
-        self.billing, self.warehouse, self.legacy, self.ledger, self.audit, self.courier = (
+        queue_topics = [self.payments, self.payments, returns, invoices, invoices, parcels, pallets]
+        self.billing, self.warehouse, self.legacy, self.ledger, self.audit, self.courier, self.depot = (
             subscribe(self.stack, name, topic, self.deployment.queue_arn)
             for name, topic in zip(queues, queue_topics, strict=True)
         )
@@ -169,9 +177,18 @@ class Story:
         screen.more(
             "and legacy to returns; ledger and audit to invoices, for which a rule republishes letters to the topic"
         )
-        screen.more("and courier to parcels, for which a rule makes letters wait for an hour")
+        screen.more("and courier to parcels and depot to pallets, for which a rule makes letters wait for an hour")
         screen.say(f"retries wait {', '.join(str(delay) for delay in DELAYS)} seconds")
         self.feed_alarm(0)
+
+    def begin_outage(self):
+        """The outage of a subscriber, whose letters fail once and then would wait for an hour."""
+        screen = self.screen
+        self.depot.unplug()
+        screen.say(f"the queue of depot is deleted, for {OUTAGE} s")
+        self.down = time.time()
+        self.pallets += [self.put(name, self.depot) for name in ("pallet-1", "pallet-2")]
+        self.watch(until=lambda: all(pallet.lines for pallet in self.pallets))
 
     def break_and_publish(self):
         screen = self.screen
@@ -260,10 +277,31 @@ class Story:
         self.override("release", "courier is back")
         control.release("parcels")
 
+    def end_outage(self):
+        """The subscriber is repaired, and nobody says so: the next letter that it takes wakes the others."""
+        screen = self.screen
+        screen.title("4. An endpoint is back, and nobody has to ask")
+        self.watch(until=lambda: time.time() > self.down + DOWN_AFTER, at_most=DOWN_AFTER)
+        self.pallets.append(self.put("pallet-3", self.depot))
+        self.watch(until=lambda: self.pallets[2].lines)
+        wait_until(lambda: self.said("outage:"), 10, "the outage in the log")
+        screen.say(screen.style("the function's log: depot is down", 1))
+        self.watch(until=lambda: time.time() > self.down + OUTAGE, at_most=OUTAGE)
+        self.depot.repair()
+        screen.say(screen.style(f"depot is repaired, {time.time() - self.down:.0f} s after it broke", 1))
+        self.pallets.append(self.put("pallet-4", self.depot))
+        self.watch(until=lambda: all(pallet.outcome for pallet in self.pallets))
+        delivered = [moment(pallet.lines[-1]["timestamp"]) for pallet in self.pallets]
+        self.back_for = max(delivered) - min(delivered)
+        screen.say(f"all pallets are there, {self.back_for:.1f} s after the first that depot took")
+
+    def said(self, beginning):
+        return [line for line in self.deployment.log_lines() if line.get("message", "").startswith(beginning)]
+
     def replay(self):
         """Replays the archived letter with the replay function."""
         screen = self.screen
-        screen.title("4. A replay from the archive")
+        screen.title("5. A replay from the archive")
         self.legacy.repair()
         screen.say("legacy is repaired, but its letter, the return, is in the archive")
         operations = deploy_operations(self.deployment)
@@ -288,10 +326,10 @@ class Story:
         screen.say(f"return, from the requeue: {sentence(self.after_replay)}")
 
     def conclude(self):
-        self.screen.title("5. The letters")
+        self.screen.title("6. The letters")
         self.print_table()
         self.print_end_state()
-        self.screen.title("6. Checks")
+        self.screen.title("7. Checks")
         checks = list(self.checks())
         for what, holds in checks:
             mark = self.screen.style("ok", 32) if holds else self.screen.style("FAILED", 31)
@@ -336,7 +374,7 @@ class Story:
     def tell_news(self):
         """One progress line for letters to which the same happened at the same time."""
         news = {}
-        for letter in self.letters + self.parcels:
+        for letter in self.letters + self.parcels + self.pallets:
             lines = self.deployment.outcomes(letter.message_id)
             for line in lines[len(letter.lines) :]:
                 news.setdefault(sort_of(line), []).append((letter, line))
@@ -375,7 +413,7 @@ class Story:
 
     def print_table(self):
         print("  letter    target    retry  phase         planned       real  outcome")
-        for letter in self.letters + self.parcels:
+        for letter in self.letters + self.parcels + self.pallets:
             name = letter.name
             for retry in letter.retries():
                 target = retry["target"] if name else ""
@@ -453,6 +491,13 @@ class Story:
             sorted(self.courier.bodies()) == sorted(parcel.body for parcel in self.parcels)
             and self.woken_for < WOKEN_WITHIN,
         )
+        early = [pallet.lines[-1].get("retry.early") for pallet in self.pallets]
+        yield (
+            f"depot has all pallets, each exactly once, within {WOKEN_WITHIN} seconds after the first that it took",
+            sorted(self.depot.bodies()) == sorted(pallet.body for pallet in self.pallets)
+            and self.back_for < WOKEN_WITHIN,
+        )
+        yield "the attempts with the pallets that waited took no number", early == [True, True, True, None]
         yield "the dead-letter queue is empty", self.deployment.waiting() == 0
         yield "the alarm went off and is OK again", self.alarms_seen[-2:] == ["ALARM", "OK"]
 

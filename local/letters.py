@@ -82,7 +82,8 @@ def name_of_url(url):
 
 def result_of(line):
     if line["outcome"] == "delivered":
-        return "delivered, by an override" if "override.id" in line else "delivered"
+        early = ", before its time" if line.get("retry.early") else ""
+        return "delivered" + (", by an override" if "override.id" in line else early)
     failed = f"failed, {short(line.get('error.code'))}"
     return failed if line["outcome"] == "deferred" else f"{failed}; {line['outcome']}, {line.get('reason')}"
 

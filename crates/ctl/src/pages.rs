@@ -135,6 +135,11 @@ fn every_example_in_json_is_taken() {
                     assert!(statement.get(name).is_some(), "{page}: no {name}\n{text}");
                 }
             }
+        } else if has(&["kind"]) {
+            // A filter policy over the attributes of notices.
+            let attributes = ["kind", "topicArn", "target"];
+            let mut names = json.as_object().into_iter().flatten().map(|(name, _)| name.as_str());
+            assert!(names.all(|name| attributes.contains(&name)), "{page}: {text}");
         } else {
             // Every other JSON object is a pattern.
             policy(&json!({ "rules": [{ "name": "a", "match": json, "action": "hold" }] }).to_string());
