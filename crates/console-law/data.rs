@@ -270,9 +270,12 @@ fn happens(text: &str) -> PresentState {
     (override_.id, override_.by, override_.why) = (text.to_owned(), text.to_owned(), text.to_owned());
     let queue = QueueNow { name: text.to_owned(), is_requeue: true, ..QueueNow::default() };
     let alarm = Alarm { name: text.to_owned(), says: Some(text.to_owned()), since: Some(now()) };
+    let endpoint =
+        json!({ "queue": text, "target": text, "error": text, "downSince": now(), "recoveredAt": now() });
     PresentState {
         queues: vec![queue],
         further: 1,
+        endpoints: Some(vec![serde_json::from_value(endpoint).unwrap()]),
         overrides: Some(vec![override_]),
         replays: Some(vec![replay(text)]),
         more_replays: true,

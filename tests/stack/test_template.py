@@ -384,6 +384,7 @@ def test_operator_may_give_overrides_and_wake_letters_and_nothing_else(world):
         "write overrides",
         "read ended overrides",
         "write ended overrides",
+        "read recoveries",
         "read waiting letters",
         "list control",
         "list replays",

@@ -10,7 +10,7 @@ use redrive_aws::control::{ControlObjects, WaitingList};
 use redrive_core::batch::DocumentRead;
 use redrive_core::failure::Failure;
 use redrive_core::policy::Overrides;
-use redrive_core::waiting::WaitingLetter;
+use redrive_core::waiting::{Recoveries, WaitingLetter};
 use redrive_replay::{ReplayError, SentLetters, StoredReplays};
 use tokio::time::{Instant, timeout_at};
 
@@ -301,6 +301,22 @@ pub(crate) async fn read_overrides(
             Overrides::parse(&json).map_err(|bad| format!("{what}: {bad}"))
         }
         DocumentRead::None | DocumentRead::NotModified => Ok(Overrides::default()),
+    }
+}
+
+/// Reads which endpoints are down, and which are back. Without a document there are none.
+pub(crate) async fn read_recoveries(
+    account: &ConsoleAccount,
+    clients: &ConsoleClients,
+    until: Instant,
+) -> Result<Recoveries, String> {
+    let Some(control) = control(account, clients) else { return Ok(Recoveries::default()) };
+    let what = "the endpoints that are down or back";
+    match control.read_recoveries(None, until).await.map_err(|failure| unread(what, &failure))? {
+        DocumentRead::Document { json, .. } => {
+            Recoveries::parse(&json).map_err(|bad| format!("{what}: {bad}"))
+        }
+        DocumentRead::None | DocumentRead::NotModified => Ok(Recoveries::default()),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The present state: metrics by queue, overrides, replays, alarms.
+//! The present state: metrics by queue, endpoints, overrides, replays, alarms.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,11 @@ use jiff::{SignedDuration, Timestamp};
 use redrive_aws::clients::failure_of_call;
 use redrive_core::arn::Arn;
 use redrive_core::policy::Override;
+use redrive_core::waiting::EndpointRecovery;
 use redrive_replay::{ReplayState, StoredReplays};
 use tokio::time::timeout_at;
 
-use super::collect::{read_overrides, too_late, unread};
+use super::collect::{read_overrides, read_recoveries, too_late, unread};
 use super::letter_counts::{ChartSpan, PARTS};
 use super::policy;
 use super::time_limits::PageDeadlines;
@@ -37,8 +38,8 @@ const MAX_REPLAYS: usize = 8;
 const MAX_ALARMS: i32 = 100;
 
 /// The most requests for this page: metrics twice, alarms, overrides, the function's configuration, the listing
-/// of replays, their states, and a few repeats.
-pub(crate) const REQUESTS: u32 = 6 + 9 + 4;
+/// of replays, their states, the endpoints, and a few repeats.
+pub(crate) const REQUESTS: u32 = 7 + 9 + 4;
 
 /// The present state.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -47,6 +48,9 @@ pub struct PresentState {
     pub queues: Vec<QueueNow>,
     /// The number of queues that are not shown.
     pub further: usize,
+    /// The endpoints that are down, or were lately: those that went down last first; `None` if the account has no place
+    /// for them.
+    pub endpoints: Option<Vec<EndpointRecovery>>,
     /// The overrides that have not ended, including those that begin later; `None` if the account has no place
     /// for overrides.
     pub overrides: Option<Vec<Override>>,
@@ -155,9 +159,10 @@ pub(crate) async fn now(
     times: PageDeadlines,
 ) -> (PresentState, Vec<String>) {
     let mut unread = Vec::new();
-    let (queues, level, overrides, replays, alarms) = tokio::join!(
+    let (queues, level, recoveries, overrides, replays, alarms) = tokio::join!(
         timeout_at(times.end, metrics(account, clients, span)),
         timeout_at(times.end, level_without_metrics(account, clients)),
+        read_recoveries(account, clients, times.end),
         read_overrides(account, clients, times.end),
         timeout_at(times.end, replays(account, clients)),
         timeout_at(times.end, alarms(account, clients)),
@@ -173,6 +178,14 @@ pub(crate) async fn now(
         ));
     }
     let present = account.clock.now();
+    let recoveries = keep(recoveries, &mut unread).filter(|_| account.control.is_some());
+    let endpoints = recoveries.map(|mut recoveries| {
+        recoveries.retain_possible(present);
+        let told = recoveries.iter().filter(|it| it.down_since.is_some() || it.recovered_at.is_some());
+        let mut told: Vec<_> = told.cloned().collect();
+        told.sort_by_key(|it| std::cmp::Reverse((it.down_since, it.recovered_at)));
+        told
+    });
     let in_force = overrides.map(|overrides| {
         let overrides = overrides.all().iter().filter(|override_| !override_.has_ended(present));
         overrides.cloned().collect()
@@ -191,6 +204,7 @@ pub(crate) async fn now(
     let now = PresentState {
         queues: queues.map(|(queues, _)| queues).unwrap_or_default(),
         further: account.queues.len().saturating_sub(MAX_QUEUES),
+        endpoints,
         overrides,
         replays,
         more_replays,

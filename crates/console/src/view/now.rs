@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 use redrive_core::policy::Override;
+use redrive_core::waiting::EndpointRecovery;
 use redrive_replay::{ReplayState, ReplayStatus};
 
 use super::elements::{ViewContext, column, moment, number, scale, section, spark, table};
@@ -18,6 +19,7 @@ pub fn now(now: &PresentState, view: &ViewContext<'_>) -> Markup {
     html! {
         (view.ranges())
         (alarms(now.alarms.as_deref(), view))
+        (endpoints(now.endpoints.as_deref(), view))
         (queues(now, view))
         (overrides(now.overrides.as_deref(), view))
         (replays(now, view))
@@ -48,6 +50,60 @@ fn alarms(alarms: Option<&[Alarm]>, view: &ViewContext<'_>) -> Markup {
             }
         },
     )
+}
+
+/// The most endpoints on the page.
+const MAX_ENDPOINTS: usize = 100;
+
+fn endpoints(endpoints: Option<&[EndpointRecovery]>, view: &ViewContext<'_>) -> Markup {
+    section(
+        "endpoints",
+        "Endpoints",
+        &html! {
+            @match endpoints {
+                None => p class="note" { "Not known." },
+                Some([]) => p { "No endpoint is down, and none was lately." },
+                Some(endpoints) => {
+                    @let down = endpoints.iter().filter(|it| it.down_since.is_some()).count() as u64;
+                    (table(
+                        "Table of endpoints",
+                        &html! { (count(down, "endpoint")) " down, " (thousands(endpoints.len() as u64 - down)) " back from an outage" },
+                        &html! {
+                            (column("endpoint"))
+                            (column("queue"))
+                            (column("state"))
+                            (column("last error"))
+                            (column("letters that wait for it"))
+                        },
+                        &html! { @for endpoint in endpoints.iter().take(MAX_ENDPOINTS) { (endpoint_row(endpoint, view)) } },
+                    ))
+                    @let further = endpoints.len().saturating_sub(MAX_ENDPOINTS);
+                    @if further > 0 { p class="note" { "And " (count(further as u64, "further endpoint")) ", which are not shown." } }
+                },
+            }
+        },
+    )
+}
+
+fn endpoint_row(endpoint: &EndpointRecovery, view: &ViewContext<'_>) -> Markup {
+    let of = Filter::default().with(GroupField::Target, endpoint.target.as_str());
+    let since = |at| html! { (moment(at)) " (" (super::elements::distance(at, view.now)) ")" };
+    html! {
+        tr {
+            th scope="row" class="value" { (view.to(endpoint.target.as_str(), PageKind::Group { of })) }
+            td class="value" { (harmless(&endpoint.queue)) }
+            td {
+                @if let Some(at) = endpoint.down_since { "down since " (since(at)) }
+                @else if let Some(at) = endpoint.recovered_at { "back since " (since(at)) }
+            }
+            td class="value" { (endpoint.error.as_deref().map(harmless).unwrap_or_default()) }
+            td {
+                @if endpoint.down_since.is_some() { "wait until it takes a letter" }
+                @else if endpoint.is_done { "were woken" }
+                @else { "are being woken" }
+            }
+        }
+    }
 }
 
 fn queues(now: &PresentState, view: &ViewContext<'_>) -> Markup {

@@ -3,9 +3,10 @@
 use aws_smithy_cbor::{Decoder, Encoder};
 use aws_smithy_types::DateTime;
 use redrive_console::{DoctorProgress, LocalConsole, PageFinding, PageHost, PageKind, Query, show};
-use redrive_core::waiting::overrides_key;
+use redrive_core::endpoint::TargetName;
+use redrive_core::waiting::{overrides_key, recoveries_key};
 use redrive_support::{NOW, TestAccount, at};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::stand_in::{RecordedRequest, before};
 use super::{BUCKET, CONTROL, MINUTE, local, page, rows, shown_by};
@@ -101,6 +102,28 @@ async fn metrics_overrides_replays_and_alarms_are_shown() {
     overrides[0]["arrivedBefore"] = json!("2026-11-01T11:00:00Z");
     let document = json!({ "version": 1, "overrides": overrides }).to_string();
     cloud.put(&format!("{BUCKET}/{}", overrides_key(CONTROL)), &document);
+    let [down, back, flows, hook] =
+        ["payments-billing", "payments-worker", "payments-ledger", "x"].map(|name| {
+            let arn = format!("arn:aws:sqs:eu-central-1:123456789012:{name}");
+            TargetName::read(if name == "x" { "https://hooks.example/S3CR3T" } else { &arn })
+        });
+    let endpoint = |target: &TargetName, more: Value| {
+        let mut endpoint = json!({ "queue": "payments-dlq", "target": target, "error": "503" });
+        endpoint.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        endpoint
+    };
+    let endpoints = [
+        endpoint(&back, json!({ "recoveredAt": "2026-11-01T11:50:00Z", "isDone": true })),
+        endpoint(&flows, json!({ "recoveredAt": "2026-11-01T11:59:00Z" })),
+        endpoint(&down, json!({ "downSince": "2026-11-01T11:00:00Z" })),
+        endpoint(
+            &hook,
+            json!({ "downSince": "2026-11-01T11:30:00Z", "recoveredAt": "2026-11-01T09:00:00Z" }),
+        ),
+        endpoint(&down, json!({ "downSince": "2026-11-01T23:00:00Z" })),
+    ];
+    let document = json!({ "version": 1, "endpoints": endpoints }).to_string();
+    cloud.put(&format!("{BUCKET}/{}", recoveries_key(CONTROL)), &document);
     let state = |id: &str, status: &str| {
         json!({ "version": 1, "id": id, "request": {}, "by": "grace", "began": at(NOW), "takenUp": at(NOW),
             "holder": "h", "cutOff": at(NOW), "status": status, "letters": 200, "exact": true, "units": 1,
@@ -118,6 +141,31 @@ async fn metrics_overrides_replays_and_alarms_are_shown() {
     assert_eq!(answer.unread, Vec::<String>::new());
     let queues = rows(&parsed, "Letters over the time");
     assert_eq!(queues, [["payments-dlq", "7", "2", "0", "1,100", "-", "2 h", "24 h"]]);
+    let expected = [
+        [
+            hook.as_str(),
+            "payments-dlq",
+            "down since 2026-11-01 11:30:00 (30 min ago)",
+            "503",
+            "wait until it takes a letter",
+        ],
+        [
+            down.as_str(),
+            "payments-dlq",
+            "down since 2026-11-01 11:00:00 (1 h ago)",
+            "503",
+            "wait until it takes a letter",
+        ],
+        [
+            flows.as_str(),
+            "payments-dlq",
+            "back since 2026-11-01 11:59:00 (60 s ago)",
+            "503",
+            "are being woken",
+        ],
+        [back.as_str(), "payments-dlq", "back since 2026-11-01 11:50:00 (10 min ago)", "503", "were woken"],
+    ];
+    assert_eq!(rows(&parsed, "2 endpoints down, 2 back from an outage"), expected);
     let overrides = rows(&parsed, "1 override in force, 1 to begin later");
     assert_eq!(&*overrides[1][3], "2026-11-01 14:00:00 (not yet)");
     let letters = r#"{"subject":["t"]}, arrived before 2026-11-01 11:00:00"#;
