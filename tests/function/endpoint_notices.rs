@@ -64,7 +64,7 @@ async fn an_outage_is_told_once_and_its_end_once() {
 
     let replay = format!(
         "redrivectl replay --archive s3://my-bucket/dead-letters --control s3://my-bucket/control --requeue {REQUEUE} \
-         --target {WORKER} --since {since}"
+         --target {WORKER} --reason exhausted --reason expiring --since {since} --until 2026-11-01T12:04:01Z"
     );
     expected = json!({ "version": 1, "type": "endpoint-recovered", "target": WORKER, "queueArn": DLQ,
         "topicArns": [TOPIC], "downSince": since, "waiting": 15, "recoveredAt": "2026-11-01T12:04:00Z",

@@ -83,15 +83,18 @@ async fn a_notice_names_the_command_that_replays_if_there_is_a_requeue() {
         ("CONTROL", "s3://my-bucket/control"),
     ]);
     world.run([&RecordBuilder::raw("a", "x")]).await;
+    assert_eq!(notices(&world)[0]["replay"], Value::Null, "to send it again is of no use");
+    // Nothing is known of it, and SNS takes no empty list.
+    let entries = world.cloud.entries("Publish");
+    assert_eq!(entries[0].attributes.keys().collect::<Vec<_>>(), ["kind"]);
+    world.pass(61);
+    world.run([&RecordBuilder::envelope("b").mark(&mark(12, "b", NOW)), &RecordBuilder::raw("c", "x")]).await;
     let command = format!(
         "redrivectl replay --archive s3://my-bucket/dead-letters --control s3://my-bucket/control --requeue {REQUEUE} \
-         --since 2026-11-01T12:00:00Z"
+         --reason exhausted --since 2026-11-01T12:01:01Z --until 2026-11-01T12:01:02Z"
     );
-    assert_eq!(notices(&world)[0]["replay"], command);
-    let entry = &world.cloud.entries("Publish")[0];
-    assert!(form(entry, "default").ends_with(&format!("{command}\n")));
-    // Nothing is known of it, and SNS takes no empty list.
-    assert_eq!(entry.attributes.keys().collect::<Vec<_>>(), ["kind"]);
+    assert_eq!(notices(&world)[1]["replay"], command);
+    assert!(form(&world.cloud.entries("Publish")[1], "default").ends_with(&format!("{command}\n")));
 }
 
 #[tokio::test]

@@ -199,6 +199,13 @@ impl TargetName {
         !self.0.starts_with("arn:")
     }
 
+    /// Reports whether a text is the name of a URL that can be posted to.
+    #[must_use]
+    pub fn is_of_url(text: &str) -> bool {
+        let is_server = ["http://", "https://"].iter().any(|scheme| text.starts_with(scheme));
+        is_server && is_made(text)
+    }
+
     /// Returns the digest of the name, for keys: 12 hexadecimal digits.
     #[must_use]
     pub fn digest(&self) -> String {

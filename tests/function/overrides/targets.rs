@@ -126,3 +126,33 @@ async fn what_is_given_up_is_archived_with_its_target() {
     let digest = redrive_core::endpoint::TargetName::read(HOOK).digest();
     assert!(key.ends_with(&format!("given-up.3zhK6Xx3.1.T.{digest}.1.jsonl")), "{key}");
 }
+
+/// Nobody asks where a forged subscription leads, so it leads nowhere.
+#[tokio::test]
+async fn a_forged_letter_is_refused_and_no_hold_keeps_it() {
+    let world = world(&[]);
+    about(&world, "hold", BILLING);
+    let elsewhere = "arn:aws:sns:eu-west-1:123456789012:payments:43fe80b0-b10c-4081-9e18-5bdb8f9824e6";
+    let ran = world.run([&RecordBuilder::envelope("forged").subscription(elsewhere)]).await;
+    assert_eq!(ran.outcomes(), ["forged archived refused"]);
+}
+
+/// What is still to be found has a target that is not known, and not none.
+#[tokio::test]
+async fn a_letter_whose_subscription_is_searched_for_has_no_other_target_meanwhile() {
+    let rule = json!({ "default": { "subscription": "discover" } }).to_string();
+    let world = world(&[("REDRIVE_POLICY", &rule)]);
+    for other in [BILLING_SUBSCRIPTION, LAMBDA_SUBSCRIPTION, OTHER_SUBSCRIPTION] {
+        world.cloud.unsubscribe(other);
+    }
+    world.cloud.resubscribe(SUBSCRIPTION, "RawMessageDelivery", "true");
+    give(&world, &[override_("give-up", &json!({ "match": { "target": [{ "exists": false }] } }))]);
+    let ran = world.run([&RecordBuilder::raw("raw", "hello")]).await;
+    assert_eq!(ran.outcomes(), ["raw deferred failed"], "{}", ran.text);
+    about(&world, "hold", WORKER);
+    world.pass(16);
+    assert_eq!(
+        world.run([&RecordBuilder::raw("raw", "hello")]).await.outcomes(),
+        ["raw deferred overridden"]
+    );
+}

@@ -113,7 +113,7 @@ impl<T> WaitingList<T> {
             let digests: Vec<_> = targets.iter().map(TargetName::digest).collect();
             keys.retain(|(key, _)| {
                 let key = WaitingKey::read(key);
-                digests.iter().any(|digest| key.letters_of(digest) != Some(0))
+                digests.iter().any(|digest| key.may_have(digest))
             });
         }
         self.left_out = 0;

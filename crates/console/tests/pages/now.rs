@@ -86,22 +86,10 @@ fn answers(asked: &RecordedRequest) -> Option<(u16, Vec<u8>)> {
     }
 }
 
+/// The one that went down last is first. What lies ahead was written by somebody else.
 #[tokio::test(start_paused = true)]
-async fn metrics_overrides_replays_and_alarms_are_shown() {
+async fn endpoints_that_are_down_or_back_are_shown() {
     let cloud = TestAccount::new();
-    let override_ = |id: &str, until: &str| {
-        json!({ "id": id, "do": "hold", "match": { "subject": ["t"] }, "at": "2026-11-01T11:00:00Z", "until": until,
-            "by": "ada", "why": "the endpoint is down" })
-    };
-    let mut overrides = [
-        override_("in-force", "2026-11-01T13:00:00Z"),
-        override_("ended", "2026-11-01T11:30:00Z"),
-        override_("later", "2026-11-01T15:00:00Z"),
-    ];
-    overrides[2]["at"] = json!("2026-11-01T14:00:00Z");
-    overrides[0]["arrivedBefore"] = json!("2026-11-01T11:00:00Z");
-    let document = json!({ "version": 1, "overrides": overrides }).to_string();
-    cloud.put(&format!("{BUCKET}/{}", overrides_key(CONTROL)), &document);
     let [down, back, flows, hook] =
         ["payments-billing", "payments-worker", "payments-ledger", "x"].map(|name| {
             let arn = format!("arn:aws:sqs:eu-central-1:123456789012:{name}");
@@ -124,23 +112,9 @@ async fn metrics_overrides_replays_and_alarms_are_shown() {
     ];
     let document = json!({ "version": 1, "endpoints": endpoints }).to_string();
     cloud.put(&format!("{BUCKET}/{}", recoveries_key(CONTROL)), &document);
-    let state = |id: &str, status: &str| {
-        json!({ "version": 1, "id": id, "request": {}, "by": "grace", "began": at(NOW), "takenUp": at(NOW),
-            "holder": "h", "cutOff": at(NOW), "status": status, "letters": 200, "exact": true, "units": 1,
-            "counts": { "sent": 50 }, "step": 1, "steps": 4, "place": { "units": 0, "counts": {}, "stage": 0,
-            "stepBegan": at(NOW), "sentBefore": 0, "refusedBefore": 0, "waitingBefore": 0 } })
-    };
-    for number in 0..12 {
-        let id = format!("20261101T1100{number:02}Z");
-        let status = if number == 11 { "running" } else { "done" };
-        cloud.put(&format!("{BUCKET}/{CONTROL}/replays/{id}/replay.json"), &state(&id, status).to_string());
-    }
-    let (config, asked) = before(&cloud, answers);
-    let account = shown_by(&config);
-    let (answer, parsed, text) = page(&account, "now").await;
+    let (config, _) = before(&cloud, answers);
+    let (answer, parsed, text) = page(&shown_by(&config), "now").await;
     assert_eq!(answer.unread, Vec::<String>::new());
-    let queues = rows(&parsed, "Letters over the time");
-    assert_eq!(queues, [["payments-dlq", "7", "2", "0", "1,100", "-", "2 h", "24 h"]]);
     let expected = [
         [
             hook.as_str(),
@@ -166,6 +140,45 @@ async fn metrics_overrides_replays_and_alarms_are_shown() {
         [back.as_str(), "payments-dlq", "back since 2026-11-01 11:50:00 (10 min ago)", "503", "were woken"],
     ];
     assert_eq!(rows(&parsed, "2 endpoints down, 2 back from an outage"), expected);
+    assert!(!answer.html.contains("S3CR3T"), "{text}");
+    cloud.put(&format!("{BUCKET}/{}", recoveries_key(CONTROL)), "no document");
+    let (answer, _, text) = page(&shown_by(&config), "now").await;
+    assert!(answer.unread[0].starts_with("the endpoints that are down or back: line 1"), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn metrics_overrides_replays_and_alarms_are_shown() {
+    let cloud = TestAccount::new();
+    let override_ = |id: &str, until: &str| {
+        json!({ "id": id, "do": "hold", "match": { "subject": ["t"] }, "at": "2026-11-01T11:00:00Z", "until": until,
+            "by": "ada", "why": "the endpoint is down" })
+    };
+    let mut overrides = [
+        override_("in-force", "2026-11-01T13:00:00Z"),
+        override_("ended", "2026-11-01T11:30:00Z"),
+        override_("later", "2026-11-01T15:00:00Z"),
+    ];
+    overrides[2]["at"] = json!("2026-11-01T14:00:00Z");
+    overrides[0]["arrivedBefore"] = json!("2026-11-01T11:00:00Z");
+    let document = json!({ "version": 1, "overrides": overrides }).to_string();
+    cloud.put(&format!("{BUCKET}/{}", overrides_key(CONTROL)), &document);
+    let state = |id: &str, status: &str| {
+        json!({ "version": 1, "id": id, "request": {}, "by": "grace", "began": at(NOW), "takenUp": at(NOW),
+            "holder": "h", "cutOff": at(NOW), "status": status, "letters": 200, "exact": true, "units": 1,
+            "counts": { "sent": 50 }, "step": 1, "steps": 4, "place": { "units": 0, "counts": {}, "stage": 0,
+            "stepBegan": at(NOW), "sentBefore": 0, "refusedBefore": 0, "waitingBefore": 0 } })
+    };
+    for number in 0..12 {
+        let id = format!("20261101T1100{number:02}Z");
+        let status = if number == 11 { "running" } else { "done" };
+        cloud.put(&format!("{BUCKET}/{CONTROL}/replays/{id}/replay.json"), &state(&id, status).to_string());
+    }
+    let (config, asked) = before(&cloud, answers);
+    let account = shown_by(&config);
+    let (answer, parsed, text) = page(&account, "now").await;
+    assert_eq!(answer.unread, Vec::<String>::new());
+    let queues = rows(&parsed, "Letters over the time");
+    assert_eq!(queues, [["payments-dlq", "7", "2", "0", "1,100", "-", "2 h", "24 h"]]);
     let overrides = rows(&parsed, "1 override in force, 1 to begin later");
     assert_eq!(&*overrides[1][3], "2026-11-01 14:00:00 (not yet)");
     let letters = r#"{"subject":["t"]}, arrived before 2026-11-01 11:00:00"#;

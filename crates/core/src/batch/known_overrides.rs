@@ -60,10 +60,11 @@ impl KnownOverrides {
         overridden: bool,
         now: Moment,
     ) -> bool {
-        match self.on(letter, target, now).action() {
+        let answer = self.on(letter, target, now);
+        match answer.action() {
             Some(OverrideAction::Hold | OverrideAction::GiveUp) => false,
             Some(OverrideAction::Retry) => true,
-            None => !overridden,
+            None => !overridden && !matches!(answer, OverrideAnswer::MayHold(_)),
         }
     }
 

@@ -141,9 +141,19 @@ impl<'p> PendingLetter<'p> {
 
     /// Returns what is known of the endpoint that it goes to.
     pub(super) fn leads_to(&self, targets: &KnownTargets) -> LetterTarget {
-        let by_rule =
-            || targets.of(&self.rule.route(&self.letter, self.facts.discovered.as_ref()), &self.letter);
-        self.target.as_ref().map_or_else(by_rule, |target| LetterTarget::Known(target.name()))
+        if let Some(target) = &self.target {
+            return LetterTarget::Known(target.name());
+        }
+        let discovered = self.facts.discovered.as_ref();
+        if discovered.is_none() && !self.searched && self.rule.leaves_subscription_open(&self.letter) {
+            return LetterTarget::Unknown;
+        }
+        let route = self.rule.route(&self.letter, discovered);
+        // One that is refused is not looked up.
+        match refusal_at_sight(&route, &self.letter, self.letter.dead_letter_queue()) {
+            Some(_) => LetterTarget::Nowhere,
+            None => targets.of(&route, &self.letter),
+        }
     }
 
     /// Returns the name of its target for what is said of it, as far as it is known.

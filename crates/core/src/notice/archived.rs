@@ -15,6 +15,7 @@ use super::message::{MAX_NAMES, NoticeMessage, NoticeParts, NoticePlaces, is_lis
 use crate::arn::Arn;
 use crate::batch::{LetterReport, Outcome};
 use crate::endpoint::TargetName;
+use crate::policy::ArchiveReason;
 
 /// The shortest time between two notices of an instance, whether SNS accepted the first or not.
 const NOTICE_INTERVAL: Duration = Duration::from_mins(1);
@@ -178,6 +179,14 @@ impl ArchiveNotice {
         parts.message(&self.topics, &self.targets)
     }
 
+    /// Returns the command that sends again those of the letters that failed, if some did.
+    fn replay_command(&self, places: &NoticePlaces) -> Option<String> {
+        let failed = [ArchiveReason::Exhausted, ArchiveReason::Expiring, ArchiveReason::Permanent];
+        let counted = |reason: &&str| self.kinds.keys().any(|kind| kind.reason == *reason);
+        let reasons: Vec<_> = failed.into_iter().map(ArchiveReason::name).filter(counted).collect();
+        places.replay_command(None, (self.since, self.until), &reasons)
+    }
+
     /// Returns the [`LISTED`] kinds with the most letters, and the number of letters of each.
     fn listed(&self) -> Vec<(&NoticeGroup, u64)> {
         let mut kinds: Vec<_> = self.kinds.iter().map(|(kind, letters)| (kind, *letters)).collect();
@@ -204,9 +213,10 @@ impl ArchiveNotice {
         let others = Some(self.unlisted()).filter(|letters| *letters > 0);
         let others = others.map(|letters| format!("{letters:>6}  of other kinds"));
         let show = places.show_command(self.since).map(|command| format!(" To see the letters:\n{command}"));
-        let replay = places.replay_command(None, self.since);
-        let replay =
-            replay.map(|command| format!("\n\nTo send them again, when their targets work:\n{command}"));
+        let replay = self.replay_command(places);
+        let replay = replay.map(|command| {
+            format!("\n\nTo send again those that failed, when their targets work:\n{command}")
+        });
         let (show, replay) = (show.unwrap_or_default(), replay.unwrap_or_default());
         let end = format!("\nThe archive is {}.{show}{replay}\n", places.archive);
         [begin].into_iter().chain(kinds).chain(others).chain([end]).collect::<Vec<_>>().join("\n")
@@ -227,7 +237,7 @@ impl ArchiveNotice {
             "until": seconds(self.until),
             "archive": places.archive,
             "command": places.show_command(self.since),
-            "replay": places.replay_command(None, self.since),
+            "replay": self.replay_command(places),
             "kinds": kinds.collect::<Value>(),
             "otherLetters": self.unlisted(),
         })
@@ -238,7 +248,6 @@ impl ArchiveNotice {
 mod tests {
     use super::super::message::{LONGEST_NAME, PROGRAMS};
     use super::*;
-    use crate::policy::ArchiveReason;
 
     const TOPIC: &str = "arn:aws:sns:eu-central-1:123456789012:payments";
     const ARCHIVE: &str = "s3://my-bucket/dead-letters";
@@ -328,9 +337,10 @@ mod tests {
              2  unrecognised, no known topic\n\n\
              The archive is s3://my-bucket/dead-letters. To see the letters:\n\
              redrivectl archive show --archive s3://my-bucket/dead-letters --since 2026-11-01T12:00:00Z\n\n\
-             To send them again, when their targets work:\n\
+             To send again those that failed, when their targets work:\n\
              redrivectl replay --archive s3://my-bucket/dead-letters \
-             --requeue arn:aws:sqs:eu-central-1:123456789012:requeue --since 2026-11-01T12:00:00Z\n"
+             --requeue arn:aws:sqs:eu-central-1:123456789012:requeue --reason exhausted \
+             --since 2026-11-01T12:00:00Z --until 2026-11-01T12:01:00Z\n"
         );
         assert_eq!(two.subject(), "sns-redrive archived 12 letters");
         let one = notice(&[(exhausted, 1)]);

@@ -9,6 +9,7 @@ use super::message::{NoticeMessage, NoticeParts, NoticePlaces, letters, seconds}
 use crate::arn::Arn;
 use crate::batch::{ChangeKind, EndpointChange};
 use crate::endpoint::TargetName;
+use crate::policy::ArchiveReason;
 
 /// The number of times that SNS is asked to take a notice, and the time from a failure until it is asked again.
 const TRIES: u32 = 3;
@@ -21,6 +22,9 @@ const MOST_WAITING: usize = 100;
 /// The longest subject: SNS wants fewer than 100 characters.
 /// <https://docs.aws.amazon.com/sns/latest/api/API_Publish.html>
 const LONGEST_SUBJECT: usize = 99;
+
+/// The reasons why letters are archived because their endpoint was down.
+const GIVEN_UP_BY_TIME: [&str; 2] = [ArchiveReason::Exhausted.name(), ArchiveReason::Expiring.name()];
 
 /// The notices of endpoints that an instance has claimed and not sent yet.
 #[derive(Debug, Default)]
@@ -41,6 +45,8 @@ pub struct EndpointNotice {
 impl EndpointNotices {
     /// Adds what was seen of endpoints.
     pub fn add(&mut self, changes: Vec<EndpointChange>) {
+        // What was not said in time is not said after its end.
+        self.waiting.retain(|notice| !changes.iter().any(|change| change.target == notice.change.target));
         self.waiting.extend(changes.into_iter().map(|change| EndpointNotice { change, failures: 0 }));
         self.waiting.truncate(MOST_WAITING);
     }
@@ -58,6 +64,9 @@ impl EndpointNotices {
     pub fn put_back(&mut self, notice: EndpointNotice, age: Duration) {
         self.rests_until = age + REST_AFTER_FAILURE;
         let failures = notice.failures + 1;
+        if self.waiting.iter().any(|newer| newer.change.target == notice.change.target) {
+            return;
+        }
         if failures < TRIES && self.waiting.len() < MOST_WAITING {
             self.waiting.push_back(EndpointNotice { failures, ..notice });
         }
@@ -89,7 +98,7 @@ impl EndpointNotice {
                 ("endpoint-down", self.text_of_down(error), self.data_of_down(error))
             }
             ChangeKind::Recovered { woken } => {
-                let replay = places.replay_command(Some(target), *down_since);
+                let replay = places.replay_command(Some(target), (*down_since, *at), &GIVEN_UP_BY_TIME);
                 let data = self.data_of_recovered(*woken, places, replay.as_ref());
                 ("endpoint-recovered", self.text_of_recovered(*woken, replay.as_ref()), data)
             }
@@ -203,7 +212,8 @@ mod tests {
     const DLQ: &str = "arn:aws:sqs:eu-central-1:123456789012:payments-dlq";
     const REPLAY: &str = "redrivectl replay --archive s3://my-bucket/dead-letters --control s3://my-bucket/control \
                           --requeue arn:aws:sqs:eu-central-1:123456789012:requeue \
-                          --target arn:aws:sqs:eu-central-1:123456789012:worker --since 2026-11-01T12:00:00Z";
+                          --target arn:aws:sqs:eu-central-1:123456789012:worker --reason exhausted --reason expiring \
+                          --since 2026-11-01T12:00:00Z --until 2026-11-01T13:06:41Z";
 
     fn at(seconds: i64) -> Timestamp {
         Timestamp::from_second(1_793_534_400 + seconds).unwrap()
@@ -332,6 +342,23 @@ mod tests {
             notices.put_back(due, age(minute));
         }
         assert_eq!(notices.due(age(1_000)), []);
+    }
+
+    /// Else the last word would be that an endpoint is down which is back.
+    #[test]
+    fn what_was_not_said_is_not_said_after_a_newer_notice() {
+        let back = || notice(ChangeKind::Recovered { woken: 1 }, None).change;
+        let mut notices = EndpointNotices::default();
+        notices.add(vec![down().change]);
+        let refused = notices.due(age(0)).remove(0);
+        notices.add(vec![back()]);
+        notices.put_back(refused, age(0));
+        let kinds: Vec<_> = notices.due(age(60)).iter().map(EndpointNotice::kind).collect();
+        assert_eq!(kinds, ["recovered"]);
+        notices.put_back(down(), age(60));
+        notices.add(vec![back()]);
+        let kinds: Vec<_> = notices.due(age(120)).iter().map(EndpointNotice::kind).collect();
+        assert_eq!(kinds, ["recovered"]);
     }
 
     #[test]

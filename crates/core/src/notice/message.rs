@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use crate::arn::Arn;
@@ -76,9 +76,17 @@ impl NoticePlaces {
         self.archive.starts_with("s3://").then(|| command_line(words))
     }
 
-    /// Returns the command that sends again the letters that were archived since a time, of one target if it is given. There is
-    /// none for an archive in a queue, or without a requeue.
-    pub(super) fn replay_command(&self, target: Option<&TargetName>, since: Timestamp) -> Option<String> {
+    /// Returns the command that sends again the letters that were archived in this time for these reasons, of one target if it
+    /// is given. There is none for an archive in a queue, without a requeue, and without a reason.
+    pub(super) fn replay_command(
+        &self,
+        target: Option<&TargetName>,
+        (since, until): (Timestamp, Timestamp),
+        reasons: &[&str],
+    ) -> Option<String> {
+        if reasons.is_empty() {
+            return None;
+        }
         let requeue = self.requeue.as_ref().filter(|_| self.archive.starts_with("s3://"))?;
         let mut words = vec!["redrivectl", "replay", "--archive", &self.archive];
         if let Some(control) = &self.control {
@@ -88,8 +96,11 @@ impl NoticePlaces {
         if let Some(target) = target {
             words.extend(["--target", target.as_str()]);
         }
-        let since = seconds(since);
-        words.extend(["--since", &since]);
+        words.extend(reasons.iter().flat_map(|reason| ["--reason", *reason]));
+        // The end is left out.
+        let until = until.saturating_add(SignedDuration::from_secs(1)).unwrap_or(until);
+        let (since, until) = (seconds(since), seconds(until));
+        words.extend(["--since", &since, "--until", &until]);
         Some(command_line(words))
     }
 }
@@ -186,12 +197,19 @@ mod tests {
             let control = places.control.clone().unwrap();
             let show = ["redrivectl", "archive", "show", "--archive", &archive, "--since"].to_vec();
             let replay = ["redrivectl", "replay", "--archive", &archive, "--control", &control].into_iter();
-            let replay = replay.chain(["--requeue", REQUEUE, "--target", target.as_str(), "--since"]);
-            for (command, mut meant) in [
-                (places.show_command(since()), show),
-                (places.replay_command(Some(&target), since()), replay.collect()),
+            let replay =
+                replay.chain(["--requeue", REQUEUE, "--target", target.as_str(), "--reason", "exhausted"]);
+            let times = ["--since", "2026-11-01T12:00:00Z", "--until", "2026-11-01T12:00:01Z"];
+            for (command, meant) in [
+                (
+                    places.show_command(since()),
+                    show.into_iter().chain(["2026-11-01T12:00:00Z"]).collect::<Vec<_>>(),
+                ),
+                (
+                    places.replay_command(Some(&target), (since(), since()), &["exhausted"]),
+                    replay.chain(times).collect(),
+                ),
             ] {
-                meant.push("2026-11-01T12:00:00Z");
                 let meant = meant.iter().map(|word| ShellToken::Word(harmless(word)));
                 let command = command.unwrap();
                 assert_eq!(tokens(&command), Ok(meant.collect()), "{command}");
@@ -204,14 +222,19 @@ mod tests {
     #[test]
     fn no_command_is_there_that_could_not_work() {
         let queue = places("arn:aws:sqs:eu-central-1:123456789012:archive");
-        assert_eq!((queue.show_command(since()), queue.replay_command(None, since())), (None, None));
+        let replay = |places: &NoticePlaces| places.replay_command(None, (since(), since()), &["expiring"]);
+        assert_eq!((queue.show_command(since()), replay(&queue)), (None, None));
         let no_requeue = NoticePlaces { requeue: None, ..places("s3://b/a") };
-        assert_eq!(no_requeue.replay_command(None, since()), None);
+        assert_eq!(replay(&no_requeue), None);
         let no_control = NoticePlaces { control: None, ..places("s3://b/a") };
         assert_eq!(
-            no_control.replay_command(None, since()).unwrap(),
-            format!("redrivectl replay --archive s3://b/a --requeue {REQUEUE} --since 2026-11-01T12:00:00Z")
+            replay(&no_control).unwrap(),
+            format!(
+                "redrivectl replay --archive s3://b/a --requeue {REQUEUE} --reason expiring --since 2026-11-01T12:00:00Z \
+                 --until 2026-11-01T12:00:01Z"
+            )
         );
+        assert_eq!(no_control.replay_command(None, (since(), since()), &[]), None);
     }
 
     #[test]

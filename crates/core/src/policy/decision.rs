@@ -161,7 +161,7 @@ impl ArchiveReason {
 
     /// Returns the name in logs and archived records.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Exhausted => "exhausted",
             Self::Expiring => "expiring",

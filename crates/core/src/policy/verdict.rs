@@ -113,6 +113,12 @@ impl Verdict<'_> {
         matches!(&self.decision, Decision::Defer(deferral) if by_overrides(deferral.why))
     }
 
+    /// Reports whether an attempt comes before the moment of the next retry, with a number or without one.
+    #[must_use]
+    pub fn comes_early(&self, retry: Retry) -> bool {
+        retry.is_early() || self.successor.is_some()
+    }
+
     /// Reports whether the letter has come as often before its time as it has retries.
     #[must_use]
     pub fn comes_often(&self) -> bool {
@@ -303,7 +309,9 @@ impl Rule {
         };
         let is_unsure = facts.source_unread && letter.sqs.receive_count > 1;
         let (early, successor) = match stands {
-            RetryStep::Attempt { extra, successor, .. } => (extra, successor),
+            // How many of its receives are from before its beginning is not known.
+            RetryStep::Attempt { successor: Some(successor), .. } => (0, Some(successor)),
+            RetryStep::Attempt { extra, .. } => (extra, None),
             _ => (0, None),
         };
         Verdict { rule: self, decision, route, delivery, early, is_unsure, successor, clock }

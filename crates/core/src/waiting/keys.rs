@@ -10,9 +10,11 @@ use super::WaitingLetter;
 use crate::arn::Arn;
 use crate::endpoint::TargetName;
 
-/// The largest number of targets that a key names. The object of a key that ends in `+` may have letters of others: one of
-/// them may be a letter's newest line.
+/// The largest number of targets that a key names. The object of a key that ends in `+` may have letters of others.
 pub const MAX_KEY_TARGETS: usize = 8;
+
+/// The name of letters whose target is not known: one of them may be the newest line of a letter of any target.
+const UNKNOWN: &str = "unknown";
 
 /// The end of the keys of the list.
 const LINES: &str = ".jsonl";
@@ -22,7 +24,9 @@ const LINES: &str = ".jsonl";
 pub struct WaitingKey {
     /// The number of letters of each target, by the digest of its name.
     targets: BTreeMap<String, u64>,
-    /// True if there are more targets, or letters whose target is not known.
+    /// The number of letters whose target is not known.
+    unknown: u64,
+    /// True if there are more targets.
     has_more: bool,
 }
 
@@ -36,9 +40,10 @@ impl WaitingKey {
         }
         let mut most: Vec<_> = all.into_iter().collect();
         most.sort_by_key(|(_, letters)| std::cmp::Reverse(*letters));
-        let has_more = most.len() > MAX_KEY_TARGETS || letters.iter().any(|letter| letter.target.is_none());
+        let has_more = most.len() > MAX_KEY_TARGETS;
         most.truncate(MAX_KEY_TARGETS);
-        Self { targets: most.into_iter().collect(), has_more }
+        let unknown = letters.iter().filter(|letter| letter.target.is_none()).count() as u64;
+        Self { targets: most.into_iter().collect(), unknown, has_more }
     }
 
     /// Reads the targets from a key.
@@ -51,8 +56,14 @@ impl WaitingKey {
         }
         while let Some((before, target)) = rest.rsplit_once('.') {
             let Some((digest, letters)) = target.split_once('-') else { break };
-            let Some(letters) = letters.parse().ok().filter(|_| TargetName::is_digest(digest)) else { break };
-            read.targets.insert(digest.to_owned(), letters);
+            let Ok(letters) = letters.parse() else { break };
+            if digest == UNKNOWN {
+                read.unknown = letters;
+            } else if TargetName::is_digest(digest) {
+                read.targets.insert(digest.to_owned(), letters);
+            } else {
+                break;
+            }
             rest = before;
         }
         read
@@ -66,20 +77,31 @@ impl WaitingKey {
         letters.or(if self.has_more { None } else { Some(0) })
     }
 
+    /// Reports whether the object may have letters of a target, or of one that was not known when they were listed.
+    #[must_use]
+    pub fn may_have(&self, digest: &str) -> bool {
+        self.unknown > 0 || self.letters_of(digest) != Some(0)
+    }
+
     /// Returns the largest number of letters of a target that the key allows. A target that it does not name has no more than
-    /// any that it names.
+    /// any that it names; letters whose target is not known may be of any.
     #[must_use]
     pub fn most_letters_of(&self, digest: &str) -> u64 {
-        self.letters_of(digest).or_else(|| self.targets.values().min().copied()).unwrap_or(0)
+        let least = || self.targets.values().min().copied();
+        self.letters_of(digest).or_else(least).unwrap_or(0).saturating_add(self.unknown)
     }
 
     /// Returns `<prefix>/waiting/queue=<name>/hour=<yyyy-mm-ddThh>/<time>-<request id>.<digest>-<letters>.jsonl`, with up to
-    /// [`MAX_KEY_TARGETS`] targets, and a `+` if there may be more. Times are UTC.
+    /// [`MAX_KEY_TARGETS`] targets, `unknown` for letters whose target is not known, and a `+` if there are more. Times are
+    /// UTC.
     #[must_use]
     pub fn key(&self, prefix: &str, queue: &Arn, now: Timestamp, request_id: &str) -> String {
         let mut key = format!("{}{}-{request_id}", waiting_prefix(prefix, queue), waiting_from(now));
         for (digest, letters) in &self.targets {
             key.extend([".", digest, "-", &letters.to_string()]);
+        }
+        if self.unknown > 0 {
+            key.extend([".", UNKNOWN, "-", &self.unknown.to_string()]);
         }
         key + if self.has_more { ".+" } else { "" } + LINES
     }
@@ -192,7 +214,9 @@ mod tests {
         assert_eq!([1, 2, 3].map(|number| key.letters_of(&digest(number))), [Some(2), Some(1), Some(0)]);
         few.push(line(None));
         let key = WaitingKey::read(&written(&few));
-        assert_eq!([1, 3].map(|number| key.letters_of(&digest(number))), [Some(2), None], "whose is it?");
+        assert_eq!([1, 3].map(|number| key.letters_of(&digest(number))), [Some(2), Some(0)]);
+        assert_eq!([1, 3].map(|number| key.most_letters_of(&digest(number))), [3, 1], "whose is it?");
+        assert!(key.may_have(&digest(3)));
 
         let many: Vec<_> = (0..20).map(|number| line(Some(target(number.min(8))))).collect();
         let key = written(&many);

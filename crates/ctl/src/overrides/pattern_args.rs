@@ -77,7 +77,7 @@ fn target(text: &str) -> Result<Value, CommandFailure> {
         return Ok(named(text));
     }
     let name = TargetName::read(text);
-    if !["arn:", "https://", "http://"].iter().any(|beginning| name.as_str().starts_with(beginning)) {
+    if name.as_str().parse::<Arn>().is_err() && !TargetName::is_of_url(name.as_str()) {
         let problem = "--target must be an ARN, a URL, a URL's name as in logs, or the name of a queue, topic, function or stream";
         return Err(CommandFailure::Input(vec![problem.to_owned()]));
     }

@@ -49,7 +49,8 @@ pub(super) fn tally(
         match (&case.disposition, failure) {
             (Disposition::Delivered, _) => {
                 tally.delivered += 1;
-                tally.early += u64::from(retry.is_early());
+                let is_early = case.verdict.as_ref().is_some_and(|verdict| verdict.comes_early(retry));
+                tally.early += u64::from(is_early);
             }
             (_, Some(failure)) => {
                 tally.failed += 1;

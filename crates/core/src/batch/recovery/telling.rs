@@ -17,6 +17,10 @@ use crate::waiting::{LISTED_ABOVE, Recoveries, WaitingKey, waiting_from};
 /// The time before an outage from which on waiting letters are counted. Another instance may have seen it begin earlier.
 const COUNTED_BEFORE: SignedDuration = SignedDuration::from_mins(15);
 
+/// The largest number of topics of a notice, and the length of the longest. SNS's own ARNs are shorter.
+const MOST_TOPICS: usize = 10;
+const LONGEST_TOPIC: usize = 400;
+
 /// Claims in the document the notice that is due about an endpoint, if one is. `is_back` is the time since which an endpoint was
 /// down that has just come back.
 ///
@@ -42,6 +46,9 @@ pub(super) fn claim_change(
     };
     let mut topics = failing.topics(target);
     topics.extend(tally.topics.iter().cloned());
+    // Whoever writes letters can name many, and long ones.
+    topics.retain(|topic| topic.as_str().len() <= LONGEST_TOPIC);
+    let topics = topics.into_iter().take(MOST_TOPICS).collect();
     let (queue, target) = (queue.clone(), target.clone());
     Some(EndpointChange { target, queue, topics, down_since, at: now, waiting: None, kind })
 }

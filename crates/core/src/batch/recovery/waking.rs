@@ -79,7 +79,9 @@ impl Batch<'_> {
         let is_left_alone = |(index, retry): &(usize, Retry)| {
             let endpoint = self.cases[*index].leads_to(&self.memory.targets);
             let is_down = |endpoint: &TargetName| !self.memory.health.is_up_by_name(endpoint);
-            retry.is_early() && matches!(&endpoint, LetterTarget::Known(endpoint) if is_down(endpoint))
+            let verdict = self.cases[*index].verdict.as_ref();
+            verdict.is_some_and(|verdict| verdict.comes_early(*retry))
+                && matches!(&endpoint, LetterTarget::Known(endpoint) if is_down(endpoint))
         };
         if !due.iter().any(is_left_alone) {
             return None;
@@ -248,6 +250,10 @@ impl Batch<'_> {
             }
         }
         if document == memory.known.document {
+            // It was back a moment before, and that is written already.
+            for (target, _) in task.tallies.iter().filter(|(_, tally)| tally.delivered > 0) {
+                memory.failing.worked(target, now.at);
+            }
             return (RecoveryStage::Plan, None);
         }
         let action = write(&document, memory.known.tag.clone(), task.until);

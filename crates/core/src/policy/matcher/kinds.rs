@@ -169,14 +169,26 @@ fn has_count(range: &NumberRange) -> bool {
 /// A URL is known by its scheme, host and a digest only. The rest of it can be a secret, so it is not told.
 fn target_refuses(wanted: &WantedValue) -> Option<String> {
     let why = "is an ARN, or the scheme, the host and a digest of a URL";
+    let never = |what: &str| Some(format!("{why}, so {what} can match nothing"));
+    let of_path = |text: &str| if has_path(text) { never("a path") } else { None };
+    let is_name = |text: &str| text.parse::<Arn>().is_ok() || TargetName::is_of_url(text);
     match wanted {
-        WantedValue::Text(text) => {
-            let name = TargetName::read(text);
-            (name.as_str() != text).then(|| format!("{why}: write {:?}", name.as_str()))
+        WantedValue::Text(text) | WantedValue::EqualsIgnoreCase(text) if is_name(text) => None,
+        WantedValue::Text(text) | WantedValue::EqualsIgnoreCase(text) if text.starts_with("http") => {
+            Some(format!("{why}: write {:?}", TargetName::read(text).as_str()))
         }
-        WantedValue::Prefix(text) if has_path(text) => {
-            Some(format!("{why}, so a prefix with a path can match nothing"))
+        WantedValue::Text(text) | WantedValue::EqualsIgnoreCase(text) if text.contains([':', '/', '#']) => {
+            never("something else")
         }
+        WantedValue::Text(text) | WantedValue::EqualsIgnoreCase(text) => {
+            Some(format!("{why}: write {{\"suffix\": \":{text}\"}} for a name"))
+        }
+        WantedValue::Prefix(text) | WantedValue::PrefixOfAnyCase(text) => of_path(text),
+        WantedValue::Suffix(text) | WantedValue::SuffixOfAnyCase(text) if text.contains('?') => {
+            never("a query")
+        }
+        WantedValue::Wildcard(wildcard) => of_path(wildcard.beginning()),
+        WantedValue::Cidr(_) => never("an address"),
         _ => None,
     }
 }
