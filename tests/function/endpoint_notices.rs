@@ -162,6 +162,20 @@ async fn an_endpoint_that_flaps_is_told_of_once_in_a_quarter_of_an_hour() {
     assert_eq!(kinds(&world), ["down", "recovered", "down", "recovered"]);
 }
 
+/// It was back soon after the last time, which is written already. One failure minutes later is no outage since then.
+#[tokio::test]
+async fn an_endpoint_that_worked_meanwhile_has_not_failed_all_the_time() {
+    let world = world();
+    fail_for(&world, 4).await;
+    recover(&world).await;
+    fail_for(&world, 5).await;
+    recover(&world).await;
+    world.pass(780);
+    set_down(&world, true);
+    world.run([&late("once")]).await;
+    assert_eq!(kinds(&world), ["down", "recovered"]);
+}
+
 #[tokio::test]
 async fn without_the_list_or_in_observe_mode_no_endpoint_is_told_of() {
     for setting in [("WAITING_LIST", "off"), ("CONTROL", "off"), ("REDRIVE_MODE", "observe")] {

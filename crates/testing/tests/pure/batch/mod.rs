@@ -135,7 +135,12 @@ fn drive(
 
 /// Returns a document with one override about every letter.
 fn one_override(action: &str) -> DocumentRead {
-    let override_ = json!({ "id": "o", "do": action, "match": { "queueArn": [{ "exists": true }] },
+    one_override_on(action, &json!({ "queueArn": [{ "exists": true }] }))
+}
+
+/// Returns a document with one override about the letters of a pattern.
+fn one_override_on(action: &str, pattern: &serde_json::Value) -> DocumentRead {
+    let override_ = json!({ "id": "o", "do": action, "match": pattern,
         "at": "2026-11-01T12:00:00Z", "by": "ada", "why": "w" });
     let json = json!({ "version": 1, "overrides": [override_] }).to_string().into_bytes();
     DocumentRead::Document { json, tag: None }
@@ -291,6 +296,7 @@ fn answer(action: &Action, good: &mut impl FnMut() -> bool, safe: &mut HashSet<S
                 (true, false, true) => Ok(one_override("retry")),
                 (false, true, true) => Ok(one_override("hold")),
                 (true, false, false) => Ok(one_override("give-up")),
+                (false, true, false) => Ok(one_override_on("hold", &json!({ "target": [WORKER] }))),
                 (false, ..) => failed(),
             };
             ActionAnswer::Overrides(overrides)

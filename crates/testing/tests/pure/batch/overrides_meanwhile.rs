@@ -140,3 +140,46 @@ fn a_letter_that_was_held_is_let_go_where_its_hold_is_taken_back_in_the_same_inv
         assert!(outcomes[2].contains(of_early), "{later:?}: {}", outcomes[2]);
     }
 }
+
+/// A hold by target arrives between a look-up that failed and the attempt. Whether it means the letter is not known, so the
+/// letter waits, and the failed look-up is no attempt.
+#[test]
+fn a_hold_by_target_counts_for_a_letter_whose_look_up_has_just_failed() {
+    for (action, outcome) in [("hold", "TargetUnknown"), ("retry", "Failed"), ("give-up", "Failed")] {
+        let mut machine = machine(&policies()[0], None, None);
+        let mut batch = machine.begin(letters_of(&event(&[RecordBuilder::envelope("a")])), DEADLINE);
+        let (mut now, mut read) = (now_after(0), 0);
+        loop {
+            let actions = poll(&mut batch, &mut now);
+            if actions.is_empty() {
+                break;
+            }
+            for (id, asked) in actions {
+                let answer = match &asked {
+                    Action::ReadOverrides { .. } => {
+                        read += 1;
+                        let target = json!({ "target": [BILLING] });
+                        let later = one_override_on(action, &target);
+                        ActionAnswer::Overrides(Ok(if read > 1 { later } else { DocumentRead::None }))
+                    }
+                    Action::LookUpSubscriptions { subscriptions, .. } => {
+                        now = now_after(16);
+                        let failure = failed::<()>().unwrap_err();
+                        let known = subscriptions
+                            .iter()
+                            .map(|arn| (arn.clone(), Err(SendResult::Failed(failure.clone()))));
+                        ActionAnswer::Subscriptions(known.collect())
+                    }
+                    other => answer(other, &mut || true, &mut HashSet::new()),
+                };
+                batch.take(id, answer, now);
+            }
+        }
+        let [report] = &batch.into_reports(now.at)[..] else { panic!("one letter") };
+        assert!(
+            read > 1 && format!("{:?}", report.outcome).contains(outcome),
+            "{action}: {:?}",
+            report.outcome
+        );
+    }
+}

@@ -118,3 +118,20 @@ fn a_letter_that_would_expire_before_its_next_moment_is_attempted_once_more() {
         assert_eq!(then, Decision::Archive(ArchiveReason::Expiring, None));
     }
 }
+
+/// How many of its receives are from before is not known, so none of them says that it comes in vain. A letter that is woken
+/// before its next moment counts as early all the same, or waking would end with it.
+#[test]
+fn a_letter_that_was_observed_counts_as_early_and_not_as_one_that_comes_often() {
+    let policy = quick();
+    let letter = old(NOW, 500);
+    let early = |seconds: i64| {
+        let verdict = policy.decide(&letter, &facts(), at(FROM + seconds * 1_000));
+        let Decision::Deliver(retry) = verdict.decision else { panic!("{:?}", verdict.decision) };
+        (verdict.comes_early(retry), verdict.comes_often())
+    };
+    assert_eq!(early(70), (true, false));
+    let plain = LetterFacts { schedule_from: None, ..facts() };
+    let verdict = policy.decide(&old(NOW, 500), &plain, at(NOW + 70_000));
+    assert!(verdict.comes_often());
+}
