@@ -5,7 +5,7 @@ messages, which become letters in the dead-letter queue. The function, deployed 
 on a schedule of seconds at the subscriber that failed, until that one is repaired, or until the schedule ends and the
 letter is archived. One subscriber is down for three minutes, with letters that would wait for an hour: they arrive when
 it takes the next letter, without a command. Overrides act on letters that would wait for an hour: hold, and when their
-subscriber is repaired, retry now. When the last subscriber is repaired too, the replay function of operations.yaml sends
+subscriber is repaired, retry now. When the last one is repaired too, the replay function of operations.yaml sends
 its letter from the archive. The demo checks its own results: if a message is missing, changed or duplicated, the exit
 code is 1.
 
