@@ -1,0 +1,152 @@
+//! P11: endpoints that go down and come back, and the letters that are woken.
+
+use super::*;
+
+/// Waking and scouts make attempts that take no number. They use up no retry, and nobody gets a letter twice.
+#[test]
+fn letters_whose_endpoint_goes_and_comes_keep_their_plan() {
+    let laws: [StoryLaw; 6] = [
+        laws::every_letter_is_accounted_for,
+        laws::nothing_is_lost,
+        laws::nothing_is_archived_early,
+        laws::attempts_are_honest,
+        laws::early_returns_move_no_plan,
+        laws::each_letter_ends_once,
+    ];
+    let woken = Cell::new(0);
+    holds(1_000, &recovering(calm()), |world| {
+        let story = world.live();
+        woken.set(woken.get() + story.journal.counts.woken);
+        laws.iter().try_for_each(|law| law(&world, &story)).map_err(TestCaseError::fail)
+    });
+    assert!(woken.get() > 5, "{} letters were woken", woken.get());
+}
+
+/// Overrides that begin, end or cannot be read while letters are woken, and an operator who wakes them as well.
+#[test]
+fn overrides_count_for_letters_that_are_woken() {
+    obey(
+        400,
+        &recovering(operated(wild(), &OverrideAction::ALL, 20)),
+        &[
+            laws::every_letter_is_accounted_for,
+            laws::nothing_is_lost_that_was_seen_in_time,
+            laws::nothing_is_archived_early,
+            laws::attempts_are_honest,
+        ],
+    );
+    obey(
+        400,
+        &recovering(operated(wild(), &[OverrideAction::Hold], 0)),
+        &[overrides::no_attempt_begins_under_an_old_hold],
+    );
+}
+
+/// A letter with which a function always fails is woken once a recovery, a quarter of an hour apart, and as often as it has
+/// retries at most.
+#[test]
+fn a_poison_letter_beside_good_ones_is_attempted_a_few_times_more() {
+    for (hours, most) in [(2, 8), (15, 12)] {
+        let flaps =
+            (0..hours * 6).map(|turn| (turn * 10 * MINUTE, turn * 10 * MINUTE + 5 * MINUTE)).collect();
+        let setup = RecoverySetup { outages: flaps, ..RecoverySetup::outage(1, hours * HOUR) };
+        let mut world = setup.world();
+        world.letters[0].poison = true;
+        world.until = Some(hours * HOUR);
+        let story = world.live();
+        let lives = lives(&world, &story);
+        let woken = lives[0].count(|what| *what == FactKind::Woken);
+        let scouts = lives[0].count(|what| matches!(what, FactKind::Waits { hide: 600, .. }));
+        let attempts = lives[0].attempts().len();
+        assert!((1..=most).contains(&woken), "{woken} times in {hours} hours");
+        assert!(attempts <= 12 + woken + scouts, "{attempts} attempts, {woken} woken, {scouts} scouts");
+    }
+}
+
+#[test]
+fn whatever_is_woken_and_whatever_happens_no_letter_is_lost_or_given_up_early() {
+    obey(
+        1_000,
+        &recovering(wild()),
+        &[
+            laws::every_letter_is_accounted_for,
+            laws::nothing_is_lost_that_was_seen_in_time,
+            laws::nothing_is_archived_early,
+            recovery::nobody_is_told_too_often,
+            laws::attempts_are_honest,
+        ],
+    );
+    obey(
+        500,
+        &recovering(fifo(wild())),
+        &[
+            laws::every_letter_is_accounted_for,
+            laws::nothing_is_archived_early,
+            laws::attempts_are_honest,
+            laws::groups_keep_their_order,
+        ],
+    );
+}
+
+/// Without the list they come back by their schedules, half an hour later. `docs/figures.md` has an outage of an hour.
+#[test]
+fn letters_arrive_within_minutes_once_their_endpoint_is_back() {
+    let outage = RecoverySetup::outage(100, 20 * MINUTE);
+    for (instances, fails) in
+        [(2, FailureStyle::AtOnce), (8, FailureStyle::AtOnce), (2, FailureStyle::Hanging)]
+    {
+        let toll = RecoverySetup { fails, instances, ..outage.clone() }.toll();
+        assert_eq!(toll.delivered, outage.letters, "none is delivered twice: {toll:?}");
+        assert!(
+            toll.last_after < 3 * MINUTE && toll.woken > outage.letters / 2,
+            "{instances} {fails:?}: {toll:?}"
+        );
+        // A list for each batch that hides letters, seven times, and what is read of that.
+        assert!(toll.control_calls < 7 * outage.letters, "{toll:?}");
+    }
+    let unlisted = RecoverySetup { listed: false, ..outage }.toll();
+    assert!(unlisted.last_after > 10 * MINUTE, "{unlisted:?}");
+}
+
+#[test]
+#[ignore = "prints the table of how soon letters arrive once their endpoint is back"]
+#[expect(clippy::print_stdout, reason = "that is what it is for")]
+fn the_table_of_recoveries() {
+    print!("{}", recovery::table());
+}
+
+/// Of an endpoint that is up and down for five minutes each, whatever the instance that sees it.
+#[test]
+fn a_topic_is_told_in_turn_that_an_endpoint_is_down_and_back() {
+    for instances in [1, 2, 8] {
+        let flaps = (0..18).map(|turn| (turn * 10 * MINUTE, turn * 10 * MINUTE + 5 * MINUTE)).collect();
+        let setup = RecoverySetup { outages: flaps, instances, ..RecoverySetup::outage(10, 3 * HOUR) };
+        let world = ModelWorld { told: true, ..setup.world() };
+        let story = world.live();
+        recovery::nobody_is_told_too_often(&world, &story).unwrap();
+        let mut changes = story.journal.changes;
+        changes.sort_by_key(|change| change.at);
+        let turns: Vec<_> = changes.iter().map(recovery::is_down).collect();
+        let expected: Vec<_> = (0..turns.len()).map(|turn| turn % 2 == 0).collect();
+        assert_eq!(turns, expected, "{instances}");
+        assert!((4..=24).contains(&turns.len()), "{instances}: {} notices in three hours", turns.len());
+        for change in changes {
+            let least = u64::from(!recovery::is_down(&change));
+            assert!(change.waiting.is_some_and(|count| count >= least), "{instances}: {change:?}");
+        }
+    }
+}
+
+/// A few letters whose next retry is hours away: one of them asks every ten minutes.
+#[test]
+fn scouts_find_out_within_minutes_that_an_endpoint_is_back() {
+    for hours in [5, 9, 13, 19] {
+        let few = RecoverySetup { letters: 3, ..RecoverySetup::outage(1, hours * HOUR + 20 * MINUTE) };
+        let toll = few.toll();
+        assert!(toll.first_after < 10 * MINUTE + SECOND && toll.last_after < MINUTE, "{hours} h: {toll:?}");
+        assert_eq!(toll.delivered, 3, "{toll:?}");
+        // Twelve retries each, and a scout of each of two instances every ten minutes.
+        let most = 36 + 12 * u64::try_from(hours + 1).unwrap();
+        assert!(toll.attempts <= most, "{hours} h: {toll:?}");
+    }
+}
