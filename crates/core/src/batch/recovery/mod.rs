@@ -24,7 +24,9 @@
 //! | `wake_pace` | how many letters are woken |
 //! | `recovery_memory` | all that an instance remembers of this |
 //! | `waking`, `recovery_task` | the calls at the end of a batch, and how far they are |
+//! | `claiming` | which letters of the list this instance takes |
 
+mod claiming;
 mod endpoint_change;
 mod endpoint_tally;
 mod failing_endpoints;
