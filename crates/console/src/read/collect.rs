@@ -2,6 +2,7 @@
 //! them, and reads the list of waiting letters.
 
 use std::collections::HashSet;
+use std::fmt::Display;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -295,13 +296,7 @@ pub(crate) async fn read_overrides(
     until: Instant,
 ) -> Result<Overrides, String> {
     let Some(control) = control(account, clients) else { return Ok(Overrides::default()) };
-    let what = "the overrides";
-    match control.read_overrides(None, until).await.map_err(|failure| unread(what, &failure))? {
-        DocumentRead::Document { json, .. } => {
-            Overrides::parse(&json).map_err(|bad| format!("{what}: {bad}"))
-        }
-        DocumentRead::None | DocumentRead::NotModified => Ok(Overrides::default()),
-    }
+    read_as(control.read_overrides(None, until).await, Overrides::parse, "the overrides")
 }
 
 /// Reads which endpoints are down, and which are back. Without a document there are none.
@@ -311,12 +306,22 @@ pub(crate) async fn read_recoveries(
     until: Instant,
 ) -> Result<Recoveries, String> {
     let Some(control) = control(account, clients) else { return Ok(Recoveries::default()) };
-    let what = "the endpoints that are down or back";
-    match control.read_recoveries(None, until).await.map_err(|failure| unread(what, &failure))? {
-        DocumentRead::Document { json, .. } => {
-            Recoveries::parse(&json).map_err(|bad| format!("{what}: {bad}"))
-        }
-        DocumentRead::None | DocumentRead::NotModified => Ok(Recoveries::default()),
+    read_as(
+        control.read_recoveries(None, until).await,
+        Recoveries::parse,
+        "the endpoints that are down or back",
+    )
+}
+
+/// Reads a document of what is told.
+fn read_as<T: Default, E: Display>(
+    read: Result<DocumentRead, Failure>,
+    parse: impl FnOnce(&[u8]) -> Result<T, E>,
+    what: &str,
+) -> Result<T, String> {
+    match read.map_err(|failure| unread(what, &failure))? {
+        DocumentRead::Document { json, .. } => parse(&json).map_err(|bad| format!("{what}: {bad}")),
+        DocumentRead::None | DocumentRead::NotModified => Ok(T::default()),
     }
 }
 
