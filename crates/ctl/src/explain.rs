@@ -111,7 +111,7 @@ fn cases<'a>(
         // Receives are subtracted only for letters that SQS moved.
         let source_max_receives = letter.sqs.source_queue().and(facts.source_max_receives);
         // Nobody is asked where a subscription leads.
-        let target = KnownTargets::default().of(&rule.route(letter, facts.discovered.as_ref()), letter);
+        let target = KnownTargets::default().of(letter, rule, facts.discovered.as_ref(), false);
         let overridden = overrides.on(letter, &target, now);
         let override_ = overridden.by().cloned();
         let facts = &LetterFacts { source_max_receives, overridden, ..facts.clone() };

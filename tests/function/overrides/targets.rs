@@ -81,7 +81,7 @@ async fn where_it_is_not_known_a_hold_makes_it_wait_a_minute() {
     }
 }
 
-/// A letter without a route is no letter of any target, and one that is not due costs no look-up where nobody asks.
+/// A letter without a route is no letter of any target.
 #[tokio::test]
 async fn nobody_is_asked_where_no_override_names_a_target() {
     let world = world(&[]);
@@ -101,12 +101,15 @@ async fn nobody_is_asked_where_no_override_names_a_target() {
     assert_eq!(asked(&world), 1);
 }
 
-/// A hold that is read while requests are under way counts for those that have not begun.
+/// A letter that is published again goes to the topic, and to no subscriber by itself.
 #[tokio::test]
-async fn a_hold_that_arrives_meanwhile_counts_for_what_has_not_begun() {
+async fn of_a_letter_that_is_published_again_the_topic_is_the_target() {
     let world = world(&[("REDRIVE_POLICY", r#"{"default":{"target":"topic"}}"#)]);
     about(&world, "hold", TOPIC);
     assert_eq!(world.run([&due()]).await.outcomes(), ["a deferred overridden"], "to every subscriber");
+    about(&world, "give-up", TOPIC);
+    world.pass(16);
+    assert_eq!(world.run([&early()]).await.outcomes(), ["early archived given-up"], "before it is due");
     about(&world, "hold", WORKER);
     world.pass(16);
     world.cloud.script(|_| SimFault::Pass);

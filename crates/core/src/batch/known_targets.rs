@@ -4,11 +4,12 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use super::action::SubscriptionLookup;
+use super::resolve::refusal_at_sight;
 use super::subscription::Subscription;
 use crate::arn::Arn;
 use crate::endpoint::{Endpoint, TargetName};
 use crate::letter::Letter;
-use crate::policy::{LetterTarget, Route};
+use crate::policy::{LetterTarget, Route, Rule};
 
 /// The largest number of subscriptions that are remembered.
 const MAX_KEPT: usize = 1_000;
@@ -46,9 +47,28 @@ impl KnownTargets {
         }
     }
 
-    /// Returns what is known of the endpoint to which a letter goes on this route.
+    /// Returns what is known of the endpoint to which a letter goes by its rule, with the subscription that was discovered.
+    /// `is_searched` is true if that was searched for, so that none is an answer.
     #[must_use]
-    pub fn of(&self, route: &Route, letter: &Letter) -> LetterTarget {
+    pub fn of(
+        &self,
+        letter: &Letter,
+        rule: &Rule,
+        discovered: Option<&Arn>,
+        is_searched: bool,
+    ) -> LetterTarget {
+        if discovered.is_none() && !is_searched && rule.leaves_subscription_open(letter) {
+            return LetterTarget::Unknown;
+        }
+        let route = rule.route(letter, discovered);
+        // One that is refused is not looked up.
+        match refusal_at_sight(&route, letter, letter.dead_letter_queue()) {
+            Some(_) => LetterTarget::Nowhere,
+            None => self.on(&route, letter),
+        }
+    }
+
+    fn on(&self, route: &Route, letter: &Letter) -> LetterTarget {
         let topic = || letter.topic().and_then(|topic| Endpoint::of_arn(topic.clone()));
         let known =
             |endpoint: Option<TargetName>| endpoint.map_or(LetterTarget::Nowhere, LetterTarget::Known);

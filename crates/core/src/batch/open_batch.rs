@@ -11,7 +11,7 @@ use super::group_order::GroupOrder;
 use super::health::{LookupQuestion, QuestionEnd, QuestionTurn};
 use super::knowledge::InstanceKnowledge;
 use super::pending_letter::{Disposition, PendingLetter, SEARCH_FAILED};
-use super::resolve::{refusal_at_sight, subscriptions};
+use super::resolve::subscriptions;
 
 use super::state::{Batch, BatchStage, QueueInquiry, RoundPass};
 use super::time::half_of;
@@ -229,12 +229,7 @@ impl Batch<'_> {
     /// ask for targets.
     pub(super) fn read_delivery_policies(&mut self, now: InvocationNow) -> (BatchStage, Option<Action>) {
         self.order = GroupOrder::new(self.cases.iter().map(PendingLetter::fifo_group));
-        let route = |case: &PendingLetter<'_>| {
-            let route = case.route_of_delivery_policy()?;
-            let refused = refusal_at_sight(&route, &case.letter, case.letter.dead_letter_queue());
-            refused.is_none().then_some(route)
-        };
-        let routes: Vec<_> = self.cases.iter().map(route).collect();
+        let routes: Vec<_> = self.cases.iter().map(PendingLetter::route_of_delivery_policy).collect();
         let mut subscriptions = subscriptions(routes.iter().flatten());
         subscriptions.extend(self.subscriptions_for_overrides(now));
         let asking =
@@ -255,13 +250,9 @@ impl Batch<'_> {
         if !self.config.overrides || !memory.overrides.ask_for_target(now.at) {
             return BTreeSet::new();
         }
-        let route = |case: &PendingLetter<'_>| {
-            let route = case.rule.route(&case.letter, case.facts.discovered.as_ref());
-            let refused = refusal_at_sight(&route, &case.letter, case.letter.dead_letter_queue());
-            (refused.is_none() && memory.targets.must_look_up(&route, now.age)).then_some(route)
-        };
         let undecided = self.cases.iter().filter(|case| case.is_undecided());
-        let routes: Vec<_> = undecided.filter_map(route).collect();
+        let routes = undecided.filter_map(PendingLetter::route_by_rule);
+        let routes: Vec<_> = routes.filter(|route| memory.targets.must_look_up(route, now.age)).collect();
         subscriptions(routes.iter())
     }
 

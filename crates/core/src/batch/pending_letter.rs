@@ -144,16 +144,7 @@ impl<'p> PendingLetter<'p> {
         if let Some(target) = &self.target {
             return LetterTarget::Known(target.name());
         }
-        let discovered = self.facts.discovered.as_ref();
-        if discovered.is_none() && !self.searched && self.rule.leaves_subscription_open(&self.letter) {
-            return LetterTarget::Unknown;
-        }
-        let route = self.rule.route(&self.letter, discovered);
-        // One that is refused is not looked up.
-        match refusal_at_sight(&route, &self.letter, self.letter.dead_letter_queue()) {
-            Some(_) => LetterTarget::Nowhere,
-            None => targets.of(&route, &self.letter),
-        }
+        targets.of(&self.letter, self.rule, self.facts.discovered.as_ref(), self.searched)
     }
 
     /// Returns the name of its target for what is said of it, as far as it is known.
@@ -230,7 +221,14 @@ impl<'p> PendingLetter<'p> {
     /// Returns the route to the subscription whose delivery policy the rule uses, if it does.
     pub(super) fn route_of_delivery_policy(&self) -> Option<Route> {
         let asks = self.rule.delivery == DeliverySpec::FromSubscription;
-        asks.then(|| self.rule.route(&self.letter, self.facts.discovered.as_ref()))
+        if asks { self.route_by_rule() } else { None }
+    }
+
+    /// Returns the route of its rule, unless it is clear already that the letter may not go there.
+    pub(super) fn route_by_rule(&self) -> Option<Route> {
+        let route = self.rule.route(&self.letter, self.facts.discovered.as_ref());
+        let refused = refusal_at_sight(&route, &self.letter, self.letter.dead_letter_queue());
+        refused.is_none().then_some(route)
     }
 
     /// Returns the route of a letter whose subscription SNS must be asked about, unless it is clear already that the

@@ -357,6 +357,37 @@ async fn a_record_that_cannot_be_read_waits_for_no_rule() {
     }
 }
 
+/// Nobody is asked where a subscription leads.
+#[tokio::test]
+async fn an_override_by_target_counts_where_the_target_is_known_without_asking() {
+    let to_worker = json!({ "target": WORKER });
+    let discover = json!({ "subscription": "discover" });
+    let sns = || RecordBuilder::envelope("a");
+    let none = json!({ "target": [{ "exists": false }] });
+    let worker = json!({ "target": [WORKER] });
+    for (post, rule, action, by, expected) in [
+        (sns(), &to_worker, "hold", &worker, "overridden"),
+        (sns(), &to_worker, "give-up", &worker, "given-up"),
+        (sns(), &json!({}), "hold", &worker, "target_unknown"),
+        (sns(), &json!({}), "give-up", &worker, "a retry"),
+        (RecordBuilder::raw("m", "plain"), &discover, "give-up", &none, "a search"),
+        (RecordBuilder::raw("m", "plain"), &json!({}), "give-up", &none, "given-up"),
+    ] {
+        let policy = TextFile::of("policy.json", &json!({ "default": rule }).to_string());
+        let overrides = override_(action, by);
+        let args = ["--json", "--policy", policy.path(), "--overrides", overrides.path()];
+        let explained = explain_post(&post, &args).await.json();
+        let decision = &explained["records"][0]["decision"];
+        let said = match decision["kind"].as_str().unwrap() {
+            "deliver" => "a retry",
+            "search" => "a search",
+            "defer" => decision["why"].as_str().unwrap(),
+            _ => decision["reason"].as_str().unwrap(),
+        };
+        assert_eq!(said, expected, "{rule} {action} {by}: {decision}");
+    }
+}
+
 /// The function searches only for letters that it is about to send.
 #[tokio::test]
 async fn a_subscription_is_searched_for_as_overrides_say() {

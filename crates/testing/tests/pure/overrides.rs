@@ -224,6 +224,30 @@ fn what_is_not_known_of_a_target_holds_and_does_nothing_else() {
     }
 }
 
+/// Of two overrides the first counts. One to retry or to give up that cannot be known to be about the letter is passed over.
+#[test]
+fn an_override_behind_one_whose_target_is_not_known_counts_unless_that_one_may_hold() {
+    let letter = &letters_of(&event(&[RecordBuilder::envelope("a")]))[0];
+    let billing = json!({ "match": { "target": [BILLING] } });
+    for (first, second, of_unknown) in [
+        ("hold", "retry", "may be first"),
+        ("hold", "hold", "may be first"),
+        ("retry", "hold", "second"),
+        ("give-up", "retry", "second"),
+    ] {
+        let both = [override_("first", first, &billing), override_("second", second, &json!({}))];
+        let overrides = parse(&both).unwrap();
+        let answer = |target: &LetterTarget| match overrides.on(letter, target, at(1)) {
+            OverrideAnswer::By(by) => by.id,
+            OverrideAnswer::MayHold(may) => format!("may be {}", may.id),
+            _ => "nothing".to_owned(),
+        };
+        let [worker, named] = [WORKER, BILLING].map(|arn| LetterTarget::Known(TargetName::read(arn)));
+        let answers = [worker, named, LetterTarget::Nowhere, LetterTarget::Unknown].map(|it| answer(&it));
+        assert_eq!(answers, ["second", "first", "second", of_unknown], "{first}, {second}");
+    }
+}
+
 /// Rules decide where a letter goes, so they cannot ask for it.
 #[test]
 fn a_rule_cannot_ask_for_the_target() {

@@ -21,8 +21,8 @@
 //! }
 //! ```
 //!
-//! `match` is a pattern as in rules, which can ask for the target too. `arrivedBefore`, `arrivedAfter` and `until` may be left out. The first override that
-//! matches a letter and is in force counts.
+//! `match` is a pattern as in rules, which can ask for the target too. `arrivedBefore`, `arrivedAfter` and `until` may be
+//! left out. The first override that matches a letter and is in force counts.
 
 mod document;
 mod override_reach;
