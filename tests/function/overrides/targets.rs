@@ -107,13 +107,16 @@ async fn of_a_letter_that_is_published_again_the_topic_is_the_target() {
     let world = world(&[("REDRIVE_POLICY", r#"{"default":{"target":"topic"}}"#)]);
     about(&world, "hold", TOPIC);
     assert_eq!(world.run([&due()]).await.outcomes(), ["a deferred overridden"], "to every subscriber");
-    about(&world, "give-up", TOPIC);
-    world.pass(16);
-    assert_eq!(world.run([&early()]).await.outcomes(), ["early archived given-up"], "before it is due");
     about(&world, "hold", WORKER);
     world.pass(16);
     world.cloud.script(|_| SimFault::Pass);
     assert_eq!(world.run([&due()]).await.outcomes(), ["a delivered"]);
+
+    let later = json!({ "default": { "target": "topic", "deliveryPolicy": { "healthyRetryPolicy": {
+        "minDelayTarget": 3600, "maxDelayTarget": 3600, "numRetries": 3 } } } });
+    let world = self::world(&[("REDRIVE_POLICY", &later.to_string())]);
+    about(&world, "give-up", TOPIC);
+    assert_eq!(world.run([&due()]).await.outcomes(), ["a archived given-up"], "an hour before it is due");
 }
 
 /// No attempt was made with it in this invocation, and yet a replay by target finds it.
