@@ -100,13 +100,21 @@ impl Sandbox {
         Self::start_by(Command::new(binary), variables, log, SimClock::real())
     }
 
-    /// Starts a binary whose end will be a panic: killing it makes it panic in whatever it does then.
+    /// Starts a binary whose end will be a panic: killing it makes it panic in whatever it does then. Its wall clock is
+    /// ahead of the machine's if `ahead` says so.
     #[must_use]
-    pub fn start_to_panic(binary: &Path, variables: &[(String, String)], log: Stdio) -> Self {
+    pub fn start_to_panic(
+        binary: &Path,
+        variables: &[(String, String)],
+        log: Stdio,
+        ahead: Option<(&SimClock, &ClockOffset)>,
+    ) -> Self {
         let mut command = Command::new(binary);
         // What a panic says is said often.
         command.stderr(Stdio::null());
-        let mut started = Self::start_by(command, &preloaded(variables), log, SimClock::real());
+        let variables = preloaded(variables, ahead.map(|(_, ahead)| ahead));
+        let clock = ahead.map_or_else(SimClock::real, |(clock, _)| clock.clone());
+        let mut started = Self::start_by(command, &variables, log, clock);
         started.process.panics = true;
         started
     }
@@ -120,8 +128,7 @@ impl Sandbox {
         clock: &SimClock,
         ahead: &ClockOffset,
     ) -> Self {
-        let mut variables = preloaded(variables);
-        variables.push(("PROOF_CLOCK_AHEAD".to_owned(), ahead.0.display().to_string()));
+        let variables = preloaded(variables, Some(ahead));
         Self::start_by(Command::new(binary), &variables, log, clock.clone())
     }
 
@@ -340,9 +347,10 @@ impl Drop for ClockOffset {
     }
 }
 
-/// Returns the variables of a process that loads the library of this file.
-fn preloaded(variables: &[(String, String)]) -> Vec<(String, String)> {
+/// Returns the variables of a process that loads the library of this file, whose wall clock is so far ahead.
+fn preloaded(variables: &[(String, String)], ahead: Option<&ClockOffset>) -> Vec<(String, String)> {
     let mut variables = variables.to_vec();
+    variables.extend(ahead.map(|ahead| ("PROOF_CLOCK_AHEAD".to_owned(), ahead.0.display().to_string())));
     variables.push(("LD_PRELOAD".to_owned(), library().display().to_string()));
     variables
 }

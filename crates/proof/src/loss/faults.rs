@@ -17,6 +17,8 @@ pub enum FaultSite {
     RequeueAttributes,
     /// `GetSubscriptionAttributes`.
     Subscription,
+    /// `GetSubscriptionAttributes` in a world with an override by target, which is asked before it counts.
+    OverrideTarget,
     /// `ListSubscriptions`.
     Subscriptions,
     /// `SendMessageBatch` to a target.
@@ -37,14 +39,22 @@ pub enum FaultSite {
     Stream,
     /// `ChangeMessageVisibilityBatch`.
     Hide,
+    /// `ChangeMessageVisibilityBatch` that wakes letters which the invocation has not got.
+    Wake,
     /// `PutObject`.
     Store,
     /// `GetObject` of the overrides.
     Overrides,
     /// `PutObject` of the list of waiting letters.
     Waiting,
-    /// `GetObject` and `PutObject` of the recoveries, and what reads the list.
+    /// `ListObjectsV2` of the list of waiting letters.
+    WaitingKeys,
+    /// `GetObject` of an object of that list.
+    WaitingLines,
+    /// `GetObject` of the recoveries.
     Recoveries,
+    /// `PutObject` of the recoveries.
+    RecoveriesWrite,
     /// `Publish` of the notice of archived letters.
     Notice,
     /// The invocation itself: event and answer.
@@ -84,6 +94,10 @@ pub enum FaultKind {
     Panic,
     /// The process freezes after its answer, its connections are closed, and it thaws for the next event.
     Freeze,
+    /// Somebody else was there first: a conditional write is refused, and what is read is gone.
+    Changed,
+    /// What is read is nonsense, or was forged.
+    Forged,
 }
 
 impl TargetOutages {
@@ -98,10 +112,11 @@ impl TargetOutages {
 
 impl FaultSite {
     /// Every site.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 25] = [
         Self::QueueAttributes,
         Self::RequeueAttributes,
         Self::Subscription,
+        Self::OverrideTarget,
         Self::Subscriptions,
         Self::Send,
         Self::Requeue,
@@ -112,10 +127,14 @@ impl FaultSite {
         Self::Post,
         Self::Stream,
         Self::Hide,
+        Self::Wake,
         Self::Store,
         Self::Overrides,
         Self::Waiting,
+        Self::WaitingKeys,
+        Self::WaitingLines,
         Self::Recoveries,
+        Self::RecoveriesWrite,
         Self::Notice,
         Self::Answer,
         Self::Delete,
@@ -128,6 +147,7 @@ impl FaultSite {
             Self::QueueAttributes => "GetQueueAttributes",
             Self::RequeueAttributes => "GetQueueAttributes, requeue",
             Self::Subscription => "GetSubscriptionAttributes",
+            Self::OverrideTarget => "GetSubscriptionAttributes, override",
             Self::Subscriptions => "ListSubscriptions",
             Self::Send => "SendMessageBatch, target",
             Self::Requeue => "SendMessageBatch, requeue",
@@ -138,36 +158,58 @@ impl FaultSite {
             Self::Post => "POST",
             Self::Stream => "PutRecordBatch",
             Self::Hide => "ChangeMessageVisibilityBatch",
+            Self::Wake => "ChangeMessageVisibilityBatch, wake",
             Self::Store => "PutObject",
             Self::Overrides => "GetObject, overrides",
             Self::Waiting => "PutObject, waiting letters",
+            Self::WaitingKeys => "ListObjectsV2, waiting letters",
+            Self::WaitingLines => "GetObject, waiting letters",
             Self::Recoveries => "GetObject, recoveries",
+            Self::RecoveriesWrite => "PutObject, recoveries",
             Self::Notice => "Publish, notice",
             Self::Answer => "event and answer",
             Self::Delete => "DeleteMessageBatch, by Lambda",
         }
     }
 
+    /// Reports whether the call is made because an endpoint was down and is back.
+    #[must_use]
+    pub fn is_about_recoveries(self) -> bool {
+        matches!(
+            self,
+            Self::Wake | Self::WaitingKeys | Self::WaitingLines | Self::Recoveries | Self::RecoveriesWrite
+        )
+    }
+
     /// Returns the reason why a fault makes no sense here, or `None` if it does make sense.
     #[must_use]
     pub fn nonsense(self, fault: FaultKind, fifo: bool) -> Option<&'static str> {
         use FaultKind::{
-            BreakAfter, BreakBefore, Denied, Freeze, KillAfter, KillBefore, Mute, Panic, Partial,
-            PartialSender, Permanent, Silent, Throttle, Unavailable,
+            BreakAfter, BreakBefore, Changed, Denied, Forged, Freeze, KillAfter, KillBefore, Mute, Panic,
+            Partial, PartialSender, Permanent, Silent, Throttle, Unavailable,
         };
         let reads = matches!(
             self,
             Self::QueueAttributes
                 | Self::RequeueAttributes
                 | Self::Subscription
+                | Self::OverrideTarget
                 | Self::Subscriptions
                 | Self::Overrides
+                | Self::WaitingKeys
+                | Self::WaitingLines
                 | Self::Recoveries
         );
         let single = reads
             || matches!(
                 self,
-                Self::Invoke | Self::InvokeAndWait | Self::Post | Self::Store | Self::Waiting | Self::Notice
+                Self::Invoke
+                    | Self::InvokeAndWait
+                    | Self::Post
+                    | Self::Store
+                    | Self::Waiting
+                    | Self::RecoveriesWrite
+                    | Self::Notice
             );
         if fifo && matches!(self, Self::Post | Self::Stream) {
             return Some("FIFO topics deliver to queues only, and rules cannot name web servers or streams");
@@ -175,7 +217,12 @@ impl FaultSite {
         match (self, fault) {
             (Self::Answer, KillBefore | KillAfter | BreakAfter | Freeze)
             | (Self::Delete, Unavailable | Partial)
-            | (Self::InvokeAndWait, Partial) => None,
+            | (Self::InvokeAndWait, Partial)
+            | (Self::RecoveriesWrite, Changed)
+            | (Self::Recoveries | Self::WaitingLines, Changed | Forged) => None,
+            (_, Changed | Forged) => {
+                Some("only what instances share to wake letters is changed or forged here")
+            }
             (_, Freeze) => Some("Lambda freezes a process between its invocations"),
             (Self::Answer, _) => {
                 Some("Lambda takes the answer or does not hear it; it has no errors of its own")
@@ -198,7 +245,7 @@ impl FaultSite {
 
 impl FaultKind {
     /// Every fault.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::Throttle,
         Self::Unavailable,
         Self::Denied,
@@ -213,6 +260,8 @@ impl FaultKind {
         Self::KillAfter,
         Self::Panic,
         Self::Freeze,
+        Self::Changed,
+        Self::Forged,
     ];
 
     /// Returns the name of the fault in the figures.
@@ -233,6 +282,8 @@ impl FaultKind {
             Self::KillAfter => "kill after effect",
             Self::Panic => "panic",
             Self::Freeze => "frozen",
+            Self::Changed => "changed by others",
+            Self::Forged => "forged",
         }
     }
 
@@ -252,6 +303,13 @@ impl FaultKind {
             }
             // The process freezes between its calls.
             Self::Freeze => Course::Pass,
+            Self::Changed if site == FaultSite::RecoveriesWrite => {
+                let message = "At least one of the pre-conditions you specified did not hold";
+                Course::refuse(412, "PreconditionFailed", message)
+            }
+            Self::Changed => Course::refuse(404, "NoSuchKey", "The specified key does not exist."),
+            // A world that has what is forged says it itself.
+            Self::Forged => Course::Nonsense(200, "{".to_owned()),
             Self::Silent => Course::HangBefore,
             Self::Mute => Course::HangAfter,
             Self::BreakBefore => Course::ResetBefore,
@@ -261,7 +319,7 @@ impl FaultKind {
                 every_other(EntryFault::service("ServiceUnavailableException", "Slow down."))
             }
             Self::Partial => every_other(EntryFault::service("InternalError", "Please try again.")),
-            Self::PartialSender if site == FaultSite::Hide => {
+            Self::PartialSender if matches!(site, FaultSite::Hide | FaultSite::Wake) => {
                 every_other(EntryFault::sender("ReceiptHandleIsInvalid", "The receipt handle is not valid."))
             }
             Self::PartialSender => {
@@ -276,12 +334,18 @@ impl FaultKind {
 /// Returns code and message of a service that refuses a call for good.
 fn permanent(site: FaultSite) -> (&'static str, &'static str) {
     match site {
-        FaultSite::Publish | FaultSite::Subscription | FaultSite::Subscriptions | FaultSite::Notice => {
-            ("InvalidParameter", "Invalid parameter")
-        }
-        FaultSite::Store | FaultSite::Overrides | FaultSite::Waiting | FaultSite::Recoveries => {
-            ("InvalidArgument", "Invalid Argument")
-        }
+        FaultSite::Publish
+        | FaultSite::Subscription
+        | FaultSite::OverrideTarget
+        | FaultSite::Subscriptions
+        | FaultSite::Notice => ("InvalidParameter", "Invalid parameter"),
+        FaultSite::Store
+        | FaultSite::Overrides
+        | FaultSite::Waiting
+        | FaultSite::WaitingKeys
+        | FaultSite::WaitingLines
+        | FaultSite::Recoveries
+        | FaultSite::RecoveriesWrite => ("InvalidArgument", "Invalid Argument"),
         FaultSite::Invoke | FaultSite::InvokeAndWait => {
             ("InvalidRequestContentException", "Could not parse request body")
         }

@@ -77,7 +77,10 @@ fn poll(world: &ProofWorld, mapping: &SimMapping) {
     let mut process: Option<FunctionProcess> = None;
     let mut frozen = false;
     while !world.is_over() {
+        let turn = world.batch();
         let Some(batch) = mapping.take() else {
+            world.found_nothing();
+            drop(turn);
             std::thread::sleep(EMPTY_QUEUE_INTERVAL);
             continue;
         };
@@ -126,5 +129,6 @@ fn poll(world: &ProofWorld, mapping: &SimMapping) {
         if frozen {
             world.sleep();
         }
+        drop(turn);
     }
 }

@@ -1,7 +1,8 @@
 //! The fault matrix: every call that redrives, every fault, standard and FIFO.
 //!
 //! A scenario is a world of its own with some letters. The first calls of one kind meet the fault, then no
-//! more faults occur, the queues drain, and the laws judge.
+//! more faults occur, the queues drain, and the laws judge. Calls that are made only after minutes, such as those
+//! for an endpoint that is back, have a story in which the clock goes on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};
@@ -16,6 +17,7 @@ use serde_json::json;
 use super::faults::{FaultInjection, FaultKind, FaultPlan, FaultSite};
 use super::letters::ProofLetterKind;
 use super::mapping;
+use super::stories::{self, LONG_DELAY_SECONDS};
 use super::world::{ProofWorld, WorldConfig};
 
 /// The longest time that a scenario may take to drain.
@@ -39,6 +41,12 @@ const MAX_REPORTED_VIOLATIONS: usize = 3;
 
 /// The number of groups of a FIFO queue.
 const GROUPS: usize = 4;
+
+/// The number of letters that are listed before their endpoint is back: more than an instance claims at first, twenty;
+/// and more than it claims with the first two claims, twenty and forty, where both may be lost. In a FIFO queue so many
+/// groups have a letter at their head.
+const LISTED_LETTERS: usize = 26;
+const MANY_LISTED_LETTERS: usize = 70;
 
 /// One cell of the matrix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,9 +99,8 @@ pub fn scenarios() -> Vec<MatrixScenario> {
                         | FaultSite::Answer
                         | FaultSite::Overrides
                         | FaultSite::Waiting
-                        | FaultSite::Recoveries
                         | FaultSite::Notice
-                );
+                ) && !site.is_about_recoveries();
                 if own_timeout && matches!(fault, FaultKind::Silent | FaultKind::Mute) {
                     all.push(MatrixScenario { patient: true, ..scenario });
                 }
@@ -159,13 +166,17 @@ pub fn table(runs: &[ScenarioResult]) -> String {
     by_fault(FaultSite::ALL.map(|site| (site.name(), row(site))))
 }
 
-/// Returns a table with a row for each call and a column for each fault.
+/// Returns a table with a row for each call and a column for each fault that was made.
 pub(super) fn by_fault<const FAULTS: usize>(
     rows: impl IntoIterator<Item = (&'static str, [String; FAULTS])>,
 ) -> String {
-    let head: Vec<_> = FaultKind::ALL.iter().map(|fault| fault.name()).collect();
+    let rows: Vec<_> = rows.into_iter().collect();
+    let is_made = |fault: &usize| rows.iter().any(|(_, cells)| cells[*fault] != "–");
+    let made: Vec<_> = (0..FAULTS).filter(is_made).collect();
+    let head: Vec<_> = made.iter().map(|fault| FaultKind::ALL[*fault].name()).collect();
     let mut text = format!("| call | {} |\n|---|{}\n", head.join(" | "), "---:|".repeat(head.len()));
-    for (name, cells) in rows {
+    for (name, cells) in &rows {
+        let cells: Vec<_> = made.iter().map(|fault| cells[*fault].as_str()).collect();
         let _ = writeln!(text, "| {name} | {} |", cells.join(" | "));
     }
     text
@@ -238,21 +249,31 @@ impl MatrixScenario {
         let world = self.world(binary, log);
         for (kind, letters) in self.letters() {
             for number in 0..letters {
-                let group = self.fifo.then(|| format!("g{}", number % GROUPS));
-                world.write(kind, group);
+                world.write(kind, self.fifo.then(|| self.group(kind, number)));
             }
         }
-        if self.site == FaultSite::Waiting {
-            world.override_("retry", WAKES_AFTER);
+        match self.site {
+            FaultSite::Waiting => world.override_("retry", WAKES_AFTER),
+            FaultSite::OverrideTarget => world.hold(),
+            site => world.set_down(site.is_about_recoveries()),
         }
         let pollers = mapping::start(&world);
+        let story = match self.site {
+            site if site.is_about_recoveries() => stories::outage(&world, self.wakes_all()),
+            FaultSite::OverrideTarget => {
+                let held = self.letters().into_iter().filter(|(kind, _)| *kind == ProofLetterKind::Queue);
+                let held = held.map(|(_, letters)| letters).sum();
+                stories::hold(&world, held, self.fault == FaultKind::Permanent)
+            }
+            _ => Ok(()),
+        };
         if self.site == FaultSite::Waiting {
             std::thread::sleep(WAKES_AFTER);
             // A process may have been killed before it had hidden its letters. Those become visible by
             // themselves.
             world.wake();
         }
-        while world.waiting() > 0 && began.elapsed() < MAX_DRAIN_TIME && !world.is_over() {
+        while story.is_ok() && world.waiting() > 0 && began.elapsed() < MAX_DRAIN_TIME && !world.is_over() {
             std::thread::sleep(Duration::from_millis(20));
         }
         // The delete that emptied the queue is recorded by now, but possibly not the end of its invocation.
@@ -261,14 +282,50 @@ impl MatrixScenario {
             let _ = poller.join();
         }
         let faults = world.faults().get(&(self.site, self.fault)).copied().unwrap_or_default();
+        let verdict = world.judge();
         let fault = if faults == 0 {
             Some("its fault was never made".to_owned())
+        } else if let Err(broken) = story {
+            Some(broken)
         } else if world.waiting() > 0 {
             Some(format!("{} messages are still in the queues", world.waiting()))
+        } else if verdict.duplicates > 0 && self.repeats_nothing() {
+            Some(format!("{} letters arrived twice, and no process has ended", verdict.duplicates))
         } else {
             None
         };
-        ScenarioResult { scenario: *self, verdict: world.judge(), faults, fault, took: began.elapsed() }
+        ScenarioResult { scenario: *self, verdict, faults, fault, took: began.elapsed() }
+    }
+
+    /// Returns the group of a letter. What an override holds keeps no other letter waiting.
+    fn group(self, kind: ProofLetterKind, number: usize) -> String {
+        match self.site {
+            FaultSite::OverrideTarget => format!("{}-{}", kind.name(), number % GROUPS),
+            site if site.is_about_recoveries() => format!("g{}", number % self.listed_letters()),
+            _ => format!("g{}", number % GROUPS),
+        }
+    }
+
+    /// Reports whether the call only helps others along, and its process lives: then no letter arrives twice.
+    fn repeats_nothing(self) -> bool {
+        let ends = matches!(self.fault, FaultKind::KillBefore | FaultKind::KillAfter | FaultKind::Panic);
+        (self.site.is_about_recoveries() || self.site == FaultSite::OverrideTarget) && !ends
+    }
+
+    /// Reports whether all letters are woken once the calls work again. What an instance has claimed or asked to wake when its
+    /// process ends, or when it gets no answer or a false one, waits for its schedule; so does what it has hidden and not
+    /// listed.
+    fn wakes_all(self) -> bool {
+        use FaultKind::{BreakAfter, Changed, Forged, KillAfter, KillBefore, Mute, Panic};
+        match self.site {
+            FaultSite::Wake => matches!(self.fault, Mute | BreakAfter),
+            FaultSite::WaitingLines => !matches!(self.fault, KillBefore | Changed | Forged),
+            FaultSite::Recoveries => self.fault != KillBefore,
+            FaultSite::RecoveriesWrite => {
+                !matches!(self.fault, Mute | BreakAfter | KillBefore | KillAfter | Panic)
+            }
+            _ => true,
+        }
     }
 
     fn world(self, binary: &Path, log: Option<&Path>) -> Arc<ProofWorld> {
@@ -279,6 +336,9 @@ impl MatrixScenario {
             binary: PathBuf::from(binary),
             fifo: self.fifo,
             schedule: match self.site {
+                site if site.is_about_recoveries() || site == FaultSite::OverrideTarget => {
+                    json!({ "numRetries": retries, "numNoDelayRetries": 1, "minDelayTarget": LONG_DELAY_SECONDS, "maxDelayTarget": LONG_DELAY_SECONDS })
+                }
                 FaultSite::Waiting => {
                     json!({ "numRetries": retries, "minDelayTarget": LISTED_DELAY_SECONDS, "maxDelayTarget": LISTED_DELAY_SECONDS })
                 }
@@ -296,6 +356,8 @@ impl MatrixScenario {
             requeue_pollers: if spills { vec![10] } else { Vec::new() },
             notices: self.site == FaultSite::Notice,
             panics: self.fault == FaultKind::Panic,
+            holds: self.site == FaultSite::OverrideTarget,
+            passes: self.site.is_about_recoveries() || self.site == FaultSite::OverrideTarget,
             sleeps: if self.fault == FaultKind::Freeze { SLEEPS.to_vec() } else { Vec::new() },
             longest: matches!(self.site, FaultSite::Waiting | FaultSite::Notice)
                 .then_some(MAX_INVOCATION_TIME),
@@ -313,8 +375,10 @@ impl MatrixScenario {
             {
                 2
             }
-            // After a failed read the recoveries are left alone for a minute.
-            _ if matches!(self.site, FaultSite::Overrides | FaultSite::Recoveries) => 1,
+            _ if self.site == FaultSite::Overrides => 1,
+            _ if self.site.is_about_recoveries() => self.calls_about_recoveries(),
+            // The other subscriptions exist.
+            FaultKind::Permanent if self.site == FaultSite::OverrideTarget => 1,
             // The SDK tries three times.
             FaultKind::Throttle | FaultKind::Unavailable | FaultKind::BreakBefore | FaultKind::BreakAfter => {
                 4
@@ -326,11 +390,19 @@ impl MatrixScenario {
             | FaultKind::KillBefore
             | FaultKind::KillAfter
             | FaultKind::Panic
-            | FaultKind::Freeze => 3,
+            | FaultKind::Freeze
+            | FaultKind::Changed
+            | FaultKind::Forged => 3,
             // The function tries a target that hangs again after ten times as long.
             FaultKind::Silent | FaultKind::Mute => 1,
         };
-        let mut all = vec![FaultInjection { site: self.site, fault: self.fault, from: 0, calls }];
+        let injection = |from, calls| FaultInjection { site: self.site, fault: self.fault, from, calls };
+        let mut all = if self.claims_by_unheard_writes() {
+            // The SDK tries again after each, and is told that another was faster.
+            vec![injection(0, 1), injection(2, 1), injection(4, 1)]
+        } else {
+            vec![injection(0, calls)]
+        };
         if self.exhausts()
             || matches!(self.site, FaultSite::Requeue | FaultSite::RequeueAttributes | FaultSite::Hide)
         {
@@ -352,6 +424,31 @@ impl MatrixScenario {
             });
         }
         all
+    }
+
+    /// Reports whether what an instance has written is what it is then refused for.
+    fn claims_by_unheard_writes(self) -> bool {
+        self.site == FaultSite::RecoveriesWrite && self.fault == FaultKind::BreakAfter
+    }
+
+    fn listed_letters(self) -> usize {
+        if self.claims_by_unheard_writes() { MANY_LISTED_LETTERS } else { LISTED_LETTERS }
+    }
+
+    /// Returns the number of calls about recoveries that meet the fault. After each that fails, an instance leaves the
+    /// recoveries alone for a minute.
+    fn calls_about_recoveries(self) -> usize {
+        use FaultKind::{BreakAfter, BreakBefore, Throttle, Unavailable};
+        // The SDK tries three times.
+        let is_tried_again = matches!(self.fault, Throttle | Unavailable | BreakBefore | BreakAfter);
+        match self.site {
+            // That it is down, that it is back, and the claim; or the objects of a claim, which are read side by side.
+            FaultSite::RecoveriesWrite | FaultSite::WaitingLines if is_tried_again => 8,
+            _ if is_tried_again => 4,
+            // What is lost of them is not woken, and some are to be left.
+            FaultSite::WaitingLines | FaultSite::Wake => 1,
+            _ => 3,
+        }
     }
 
     /// Reports whether heads of groups use up their schedule before their archive fails. They come back then,
@@ -393,8 +490,20 @@ impl MatrixScenario {
             FaultSite::Post => vec![(ProofLetterKind::Web, 20)],
             FaultSite::Stream => vec![(ProofLetterKind::Stream, 24)],
             FaultSite::Hide => vec![(ProofLetterKind::Queue, 24)],
-            FaultSite::Overrides | FaultSite::Recoveries => {
-                vec![(ProofLetterKind::Queue, 16), (ProofLetterKind::Topic, 8)]
+            FaultSite::Overrides => vec![(ProofLetterKind::Queue, 16), (ProofLetterKind::Topic, 8)],
+            FaultSite::Wake
+            | FaultSite::WaitingKeys
+            | FaultSite::WaitingLines
+            | FaultSite::Recoveries
+            | FaultSite::RecoveriesWrite => {
+                let behind_heads = if self.fifo { 2 } else { 1 };
+                vec![(ProofLetterKind::Queue, behind_heads * self.listed_letters())]
+            }
+            FaultSite::OverrideTarget if self.fifo => {
+                vec![(ProofLetterKind::Queue, 12), (ProofLetterKind::Raw, 8)]
+            }
+            FaultSite::OverrideTarget => {
+                vec![(ProofLetterKind::Queue, 12), (ProofLetterKind::Raw, 8), (ProofLetterKind::Function, 4)]
             }
             FaultSite::Waiting => vec![(ProofLetterKind::Queue, 16)],
             FaultSite::Notice => {

@@ -9,6 +9,7 @@
 //! | [`world`] | one function in an account |
 //! | [`mapping`] | Lambda: event source mappings and their sandboxes |
 //! | [`matrix`] | every call that redrives times every fault |
+//! | `stories` | scenarios of the matrix in which time passes |
 //! | [`replay`] | every call of a replay times every fault |
 //! | [`soak`] | many letters under random faults |
 
@@ -19,6 +20,7 @@ pub mod mapping;
 pub mod matrix;
 pub mod replay;
 pub mod soak;
+mod stories;
 pub mod world;
 
 use fastrand::Rng;

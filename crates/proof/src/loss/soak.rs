@@ -204,6 +204,8 @@ impl SoakSettings {
             pollers: if fifo { vec![10; 5] } else { vec![10, 100, 100, 1_000] },
             requeue_pollers: if fifo { vec![10; 2] } else { vec![10, 100, 1_000] },
             panics: false,
+            holds: false,
+            passes: false,
             sleeps: Vec::new(),
             notices: false,
             longest: None,

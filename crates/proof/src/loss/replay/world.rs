@@ -198,7 +198,7 @@ impl ReplaySite {
             _ if self == Self::Answer => {
                 matches!(fault, FaultKind::KillBefore | FaultKind::KillAfter | FaultKind::BreakAfter)
             }
-            FaultKind::Freeze | FaultKind::Panic => false,
+            FaultKind::Freeze | FaultKind::Panic | FaultKind::Changed | FaultKind::Forged => false,
             FaultKind::Partial | FaultKind::PartialSender => self == Self::Send,
             FaultKind::Mute | FaultKind::BreakAfter | FaultKind::KillAfter => self.writes(),
             _ => true,

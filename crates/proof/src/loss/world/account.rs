@@ -1,15 +1,18 @@
 //! The account around the function, and its faults.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use redrive_laws::letters::LetterNumber;
 use redrive_sim::lambda::{FunctionSettings, SimInvocationResult};
+use redrive_sim::mapping::MappingBatch;
 use redrive_sim::sns::TopicSettings;
 use redrive_sim::sqs::{QueueRedrive, QueueSettings, ReceiveRequest};
 use redrive_sim::{Caller, EntryFault, FaultHook, SimAws, SimCall, SocketServer, WebAnswer};
 
 use super::config::WorldConfig;
+use super::forged::forged;
 use crate::ProcessKiller;
 use crate::loss::faults::{FaultKind, FaultPlan, FaultSite};
 use crate::loss::letters::{ProofLetter, ProofLetterKind, is_refused, named, subscriptions, token};
@@ -20,6 +23,10 @@ pub(super) const MAX_RECEIVES: usize = 3;
 /// The name of the subscribers' web server.
 const WEB: &str = "payments.example.com";
 
+/// The end of the name of the document of recoveries, and what the names of all objects of the list have in them.
+pub(super) const RECOVERIES: &str = "-control/recoveries.json";
+const WAITING: &str = "-control/waiting/";
+
 /// The caller of the web server's door, which all processes share.
 pub(super) const WEB_CALLER: &str = "web";
 
@@ -27,17 +34,32 @@ pub(super) const WEB_CALLER: &str = "web";
 #[derive(Debug)]
 pub(super) struct FaultyNetwork {
     fifo: bool,
+    /// `true` if subscriptions are looked up for an override by target.
+    holds: bool,
+    /// `true` while the queue of most letters takes none.
+    down: AtomicBool,
     plan: Mutex<FaultPlan>,
+    /// The objects of the list that are gone or forged: they stay so.
+    spoiled: Mutex<BTreeMap<String, FaultKind>>,
     /// The process that has each letter: the web server does not know which process posts.
     holders: Mutex<HashMap<LetterNumber, ProcessKiller>>,
+    /// The receipt handles of the batch that each process has.
+    batches: Mutex<HashMap<Arc<str>, BTreeSet<Arc<str>>>>,
     /// The letters whose process is killed when the web server gets them.
     fatal: Mutex<BTreeSet<LetterNumber>>,
 }
 
 impl FaultyNetwork {
-    pub(super) fn new(fifo: bool, plan: FaultPlan) -> Arc<Self> {
-        let (plan, holders, fatal) = (Mutex::new(plan), Mutex::default(), Mutex::default());
-        Arc::new(Self { fifo, plan, holders, fatal })
+    pub(super) fn new(config: &WorldConfig, plan: FaultPlan) -> Arc<Self> {
+        let (fifo, holds, down) = (config.fifo, config.holds, AtomicBool::new(false));
+        let (plan, spoiled) = (Mutex::new(plan), Mutex::default());
+        let (holders, batches, fatal) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Arc::new(Self { fifo, holds, down, plan, spoiled, holders, batches, fatal })
+    }
+
+    /// Lets the queue of most letters take none, or again all.
+    pub(super) fn set_down(&self, is_down: bool) {
+        self.down.store(is_down, Ordering::Relaxed);
     }
 
     pub(super) fn plan(&self) -> MutexGuard<'_, FaultPlan> {
@@ -49,12 +71,26 @@ impl FaultyNetwork {
         self.holders.lock().unwrap_or_else(PoisonError::into_inner).insert(who, killer.clone());
     }
 
+    /// Records the batch that a process is handed.
+    pub(super) fn hand(&self, caller: &Arc<str>, batch: &MappingBatch) {
+        let handles = batch.messages.iter().map(|message| Arc::clone(&message.handle)).collect();
+        self.batches.lock().unwrap_or_else(PoisonError::into_inner).insert(Arc::clone(caller), handles);
+    }
+
+    /// Reports whether a message that a process makes visible is none of its batch: it is woken. Letters behind another of
+    /// their group are made visible too.
+    pub(super) fn wakes(&self, caller: &str, handle: &str) -> bool {
+        let batches = self.batches.lock().unwrap_or_else(PoisonError::into_inner);
+        batches.get(caller).is_none_or(|batch| !batch.contains(handle))
+    }
+
     /// Returns the site of a call of the function.
     pub(super) fn site(&self, call: &SimCall) -> FaultSite {
         let requeue = named("payments-requeue", self.fifo);
         match call.operation.as_str() {
             "GetQueueAttributes" if call.target == requeue => FaultSite::RequeueAttributes,
             "GetQueueAttributes" => FaultSite::QueueAttributes,
+            "GetSubscriptionAttributes" if self.holds => FaultSite::OverrideTarget,
             "GetSubscriptionAttributes" => FaultSite::Subscription,
             "ListSubscriptions" => FaultSite::Subscriptions,
             "SendMessageBatch" if call.target == requeue => FaultSite::Requeue,
@@ -68,11 +104,14 @@ impl FaultyNetwork {
             "Invoke" => FaultSite::Invoke,
             "POST" => FaultSite::Post,
             "PutRecordBatch" => FaultSite::Stream,
+            "ChangeMessageVisibilityBatch" if self.is_wake(call) => FaultSite::Wake,
             "ChangeMessageVisibilityBatch" => FaultSite::Hide,
-            "PutObject" if call.target.contains("-control/waiting/") => FaultSite::Waiting,
-            "PutObject" | "GetObject" | "ListObjectsV2" if is_about_recoveries(&call.target) => {
-                FaultSite::Recoveries
-            }
+            "PutObject" if call.target.contains(WAITING) => FaultSite::Waiting,
+            "ListObjectsV2" if call.target.contains(WAITING) => FaultSite::WaitingKeys,
+            "GetObject" if call.target.contains(WAITING) => FaultSite::WaitingLines,
+            "PutObject" if call.target.ends_with(RECOVERIES) => FaultSite::RecoveriesWrite,
+            // A listing follows if access is denied.
+            "GetObject" | "ListObjectsV2" if call.target.ends_with(RECOVERIES) => FaultSite::Recoveries,
             "PutObject" => FaultSite::Store,
             // A listing follows if access is denied.
             "GetObject" | "ListObjectsV2" if call.target.ends_with("-control/overrides.json") => {
@@ -80,6 +119,13 @@ impl FaultyNetwork {
             }
             other => panic!("the function calls {other}"),
         }
+    }
+
+    fn is_wake(&self, call: &SimCall) -> bool {
+        call.entries.iter().all(|entry| {
+            let handle = entry.handle.as_deref().unwrap_or_default();
+            entry.visibility == Some(0) && self.wakes(&call.caller, handle)
+        })
     }
 
     /// Returns the course of a call. The calls that SNS and Lambda make by themselves succeed, except
@@ -90,14 +136,27 @@ impl FaultyNetwork {
             "mapping" | "sns" | "lambda" => return redrive_sim::SimFault::Pass,
             _ => self.site(call),
         };
-        let fault = self.plan().next(site);
+        let (fault, made) = {
+            let mut plan = self.plan();
+            let fault = plan.next(site).or_else(|| self.is_spoiled(call));
+            let made = fault.and_then(|fault| plan.made().get(&(site, fault)).copied());
+            (fault, made.unwrap_or_default())
+        };
         let is = |name: &str| site == FaultSite::Send && call.target == named(name, self.fifo);
+        if let Some(spoils @ (FaultKind::Changed | FaultKind::Forged)) = fault
+            && site == FaultSite::WaitingLines
+        {
+            self.spoiled().insert(call.target.clone(), spoils);
+        }
         let entries = call.entries.len();
         let each = |fault: EntryFault| {
             redrive_sim::SimFault::Entries((0..entries).map(|index| (index, fault.clone())).collect())
         };
         let refuses = if is("payments-broken") {
             Some(each(EntryFault::service("InternalError", "Please try again.")))
+        } else if is("payments-worker") && self.down.load(Ordering::Relaxed) {
+            // The SDK does not try again, so nothing waits.
+            Some(redrive_sim::SimFault::Denied)
         } else if is("payments-picky") && call.entries.iter().any(|entry| is_refused(&entry.body)) {
             // One bad entry costs its whole request.
             Some(match entries {
@@ -122,8 +181,25 @@ impl FaultyNetwork {
             {
                 self.kill_by_post(call, fault)
             }
+            // S3 has two answers to this.
+            (Some(FaultKind::Changed), _) if site == FaultSite::RecoveriesWrite && made % 2 == 0 => {
+                let message = "The conditional request cannot succeed due to a conflicting operation.";
+                redrive_sim::SimFault::refuse(409, "ConditionalRequestConflict", message)
+            }
+            (Some(FaultKind::Forged), _) => {
+                redrive_sim::SimFault::Nonsense(200, forged(site, self.fifo, made))
+            }
             (Some(fault), _) => fault.course(site, entries),
         }
+    }
+
+    /// Returns what an earlier fault has made of the object that a call reads.
+    fn is_spoiled(&self, call: &SimCall) -> Option<FaultKind> {
+        self.spoiled().get(&call.target).copied().filter(|_| call.operation == "GetObject")
+    }
+
+    fn spoiled(&self) -> MutexGuard<'_, BTreeMap<String, FaultKind>> {
+        self.spoiled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Kills the process that posts, not the caller of the door, which all processes share.
@@ -227,9 +303,4 @@ pub(super) fn furnish(aws: &SimAws, config: &WorldConfig, network: &Arc<FaultyNe
         }
     });
     web
-}
-
-/// Reports whether an object is the document of recoveries, or one of the list that is read by it.
-fn is_about_recoveries(target: &str) -> bool {
-    target.ends_with("-control/recoveries.json") || target.contains("-control/waiting/")
 }

@@ -36,6 +36,10 @@ pub struct WorldConfig {
     pub notices: bool,
     /// `true` if a kill ends a process as its own panic would.
     pub panics: bool,
+    /// `true` if an override holds the letters of one target.
+    pub holds: bool,
+    /// `true` if the world lets time pass: the wall clock of its processes can go ahead of the machine's.
+    pub passes: bool,
     /// The time by which the wall clock alone goes on at each freeze of a process, in turn. Without any, freezes are
     /// short.
     pub sleeps: Vec<Duration>,

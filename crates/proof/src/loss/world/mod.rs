@@ -3,26 +3,27 @@
 
 mod account;
 mod config;
+mod forged;
 mod letters;
 mod reading;
 mod state;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use redrive_laws::letters::{
-    LetterReader, LettersVerdict, NoExcuses, Plan, RequiredOrder, RunEnd, RunId, judge,
+    LetterReader, LettersVerdict, LifeEvent, NoExcuses, Plan, RequiredOrder, RunEnd, RunId, judge,
 };
 use redrive_sim::mapping::{MappingBatch, MappingOutcome, MappingSettings, SimMapping};
 use redrive_sim::s3::PutCondition;
 use redrive_sim::{Caller, SimAws, SimClock, SimMillis, SimPayload, SocketServer, arn};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use self::account::{FaultyNetwork, MAX_RECEIVES};
+use self::account::{FaultyNetwork, MAX_RECEIVES, RECOVERIES};
 pub(super) use self::account::{moving, put};
 pub use self::config::WorldConfig;
 pub(super) use self::letters::Letters;
@@ -32,17 +33,21 @@ use super::faults::{FaultKind, FaultPlan as Faults, FaultSite};
 use super::letters::{ProofLetter, ProofLetterKind, policy, token};
 use crate::{ClockOffset, Sandbox, SandboxEnd};
 
+/// The time after which an override that holds letters would end by itself.
+const HOLD_TIME: Duration = Duration::from_hours(24);
+
 impl ProofWorld {
     /// Creates a world without letters.
     #[must_use]
     pub fn new(config: WorldConfig, faults: Faults, seed: u64) -> Arc<Self> {
         let aws = SimAws::new(SimClock::real(), seed);
-        let network = FaultyNetwork::new(config.fifo, faults);
+        let network = FaultyNetwork::new(&config, faults);
         let web = account::furnish(&aws, &config, &network);
         let letters = Letters { names: Self::names(&config), all: Vec::new() };
         let state = ProofWorldState {
             reader: LetterReader::new(letters),
             calls: BTreeMap::new(),
+            woken: BTreeSet::new(),
             rng: Rng::with_seed(seed),
         };
         let state = Mutex::new(state);
@@ -56,6 +61,8 @@ impl ProofWorld {
             over: AtomicBool::default(),
             ahead: ClockOffset::new(),
             freezes: AtomicUsize::default(),
+            batches: RwLock::default(),
+            empty: AtomicUsize::default(),
         })
     }
 
@@ -188,13 +195,111 @@ impl ProofWorld {
     /// Gives the function an override about every letter; it takes effect after a while.
     pub fn override_(&self, action: &str, after: Duration) {
         let at = self.aws.clock().now() + after;
-        let override_ = json!({ "id": "override", "do": action, "match": { "queueArn": [{ "exists": true }] },
-            "at": at, "by": "operator", "why": "it is mended" });
-        let document = json!({ "version": 1, "overrides": [override_] }).to_string().into_bytes();
+        self.give(&json!([{ "id": "override", "do": action, "match": { "queueArn": [{ "exists": true }] },
+            "at": at, "by": "operator", "why": "it is mended" }]));
+    }
+
+    /// Gives the function an override that holds the letters of the queue which most letters go to.
+    pub fn hold(&self) {
+        let now = self.aws.clock().now();
+        let target = arn("sqs", &self.config.named("payments-worker"));
+        self.give(&json!([{ "id": "hold", "do": "hold", "match": { "target": [target] }, "at": now,
+            "until": now + HOLD_TIME, "by": "operator", "why": "it is mended" }]));
+    }
+
+    /// Takes back all overrides.
+    pub fn release(&self) {
+        self.give(&json!([]));
+    }
+
+    fn give(&self, overrides: &Value) {
+        let document = json!({ "version": 1, "overrides": overrides }).to_string().into_bytes();
         let key = ("my-bucket", "dead-letters-control/overrides.json");
         let put =
             self.aws.act("operator", |it, cx| it.s3.put_object(cx, key, document, PutCondition::None, None));
         put.expect("a bucket takes a document");
+    }
+
+    /// Lets the queue of most letters take none, or again all.
+    pub fn set_down(&self, is_down: bool) {
+        self.network.set_down(is_down);
+    }
+
+    /// Reports whether the function has written down that an endpoint is down.
+    #[must_use]
+    pub fn knows_outage(&self) -> bool {
+        let document = self.aws.act("world", |it, _| {
+            let objects = it.s3.objects("my-bucket").into_iter().flatten();
+            let mut documents = objects.filter(|(key, _)| key.ends_with(RECOVERIES));
+            documents.next().map(|(_, object)| object.bytes.clone())
+        });
+        let document: Value = serde_json::from_slice(&document.unwrap_or_default()).unwrap_or_default();
+        let mut endpoints = document["endpoints"].as_array().into_iter().flatten();
+        endpoints.any(|endpoint| endpoint["downSince"].is_string())
+    }
+
+    /// Returns the number of letters that the function has made visible.
+    #[must_use]
+    pub fn woken(&self) -> usize {
+        let mut state = self.state();
+        self.read(&mut state);
+        state.woken.len()
+    }
+
+    /// Returns the number of letters of a kind that were attempted.
+    #[must_use]
+    pub fn attempted(&self, kind: ProofLetterKind) -> usize {
+        let mut state = self.state();
+        self.read(&mut state);
+        let LetterReader { scene, ledger, .. } = &state.reader;
+        let of_kind = scene.all.iter().filter(|letter| letter.kind == kind);
+        of_kind.filter(|letter| ledger.facts(letter.who).iter().any(|fact| fact.what.is_attempt())).count()
+    }
+
+    /// Returns the seconds for which letters of a kind were hidden, each time.
+    #[must_use]
+    pub fn hidings(&self, kind: ProofLetterKind) -> Vec<i64> {
+        let mut state = self.state();
+        self.read(&mut state);
+        let LetterReader { scene, ledger, .. } = &state.reader;
+        let of_kind = scene.all.iter().filter(|letter| letter.kind == kind);
+        let facts = of_kind.flat_map(|letter| ledger.facts(letter.who));
+        let seconds = |what: &LifeEvent| {
+            if let LifeEvent::Hidden { seconds, .. } = what { Some(*seconds) } else { None }
+        };
+        facts.filter_map(|fact| seconds(&fact.what)).collect()
+    }
+
+    /// Waits until nothing can be received and no batch is under way, for a world with one poller. Returns whether that
+    /// was so in time.
+    #[must_use]
+    pub fn rest(&self, within: Duration) -> bool {
+        let (before, began) = (self.empty.load(Ordering::Relaxed), Instant::now());
+        // The first may have looked before the last letter was written.
+        while self.empty.load(Ordering::Relaxed) < before + 2 {
+            if began.elapsed() > within || self.is_over() {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        true
+    }
+
+    /// Lets the wall clock of account and processes go on, between two batches.
+    pub fn pass(&self, time: Duration) {
+        let between = self.batches.write().unwrap_or_else(PoisonError::into_inner);
+        self.go_on(time);
+        drop(between);
+    }
+
+    /// Keeps time from passing while a poller has a batch.
+    pub(super) fn batch(&self) -> RwLockReadGuard<'_, ()> {
+        self.batches.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records that a poller found nothing to receive.
+    pub(super) fn found_nothing(&self) {
+        self.empty.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Makes every hidden letter visible, as an operator does who wakes waiting letters.
@@ -243,11 +348,12 @@ impl ProofWorld {
 
     /// Starts a process of the function.
     pub(super) fn sandbox(&self, variables: &[(String, String)], log: Stdio) -> Sandbox {
-        let WorldConfig { binary, panics, sleeps, .. } = &self.config;
-        match (panics, sleeps.is_empty()) {
-            (true, _) => Sandbox::start_to_panic(binary, variables, log),
-            (false, true) => Sandbox::start(binary, variables, log),
-            (false, false) => Sandbox::start_ahead(binary, variables, log, self.aws.clock(), &self.ahead),
+        let WorldConfig { binary, panics, passes, sleeps, .. } = &self.config;
+        let ahead = (*passes || !sleeps.is_empty()).then(|| (self.aws.clock(), &self.ahead));
+        match (panics, ahead) {
+            (true, ahead) => Sandbox::start_to_panic(binary, variables, log, ahead),
+            (false, None) => Sandbox::start(binary, variables, log),
+            (false, Some((clock, ahead))) => Sandbox::start_ahead(binary, variables, log, clock, ahead),
         }
     }
 
@@ -270,10 +376,14 @@ impl ProofWorld {
         let sleeps = &self.config.sleeps;
         let number = self.freezes.load(Ordering::Relaxed).saturating_sub(1);
         if let Some(time) = sleeps.get(number % sleeps.len().max(1)) {
-            self.aws.clock().pass(*time);
-            let ahead = self.aws.clock().millis() - SimClock::real().millis();
-            self.ahead.set(Duration::from_millis(u64::try_from(ahead).unwrap_or_default()));
+            self.go_on(*time);
         }
+    }
+
+    fn go_on(&self, time: Duration) {
+        self.aws.clock().pass(time);
+        let ahead = self.aws.clock().millis() - SimClock::real().millis();
+        self.ahead.set(Duration::from_millis(u64::try_from(ahead).unwrap_or_default()));
     }
 
     /// Records that a process is handed a batch.
@@ -292,6 +402,7 @@ impl ProofWorld {
         let messages = batch.messages.iter().map(|message| (&message.id, &message.handle));
         let now = self.aws.clock().millis();
         let (run, letters) = state.reader.begin(now, &caller.id, messages, deliver_for);
+        self.network.hand(&caller.id, batch);
         for who in letters {
             self.network.hold(who, killer);
         }

@@ -1,5 +1,7 @@
 //! The world as the reader of its journal must know it.
 
+use std::sync::Arc;
+
 use redrive_laws::letters::WorldNames;
 use redrive_sim::SimEvent;
 
@@ -13,6 +15,12 @@ impl ProofWorld {
     pub(super) fn read(&self, state: &mut ProofWorldState) {
         let records = self.aws.take_journal();
         for record in &records {
+            if let SimEvent::Hidden { id, handle, seconds: 0, .. } = &record.event
+                && record.by.starts_with("fn-")
+                && self.network.wakes(&record.by, handle)
+            {
+                state.woken.insert(Arc::clone(id));
+            }
             let SimEvent::Called(call) = &record.event else { continue };
             if call.caller.strip_prefix("fn-").is_none() && *call.caller != *WEB_CALLER {
                 continue;

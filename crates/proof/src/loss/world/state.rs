@@ -1,8 +1,8 @@
 //! The state of a world.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, RwLock};
 
 use fastrand::Rng;
 use redrive_laws::letters::LetterReader;
@@ -28,11 +28,17 @@ pub struct ProofWorld {
     /// The wall clock of its processes, which is ahead of the machine's like the account's.
     pub(super) ahead: ClockOffset,
     pub(super) freezes: AtomicUsize,
+    /// Pollers read it while they have a batch. Time that passes must not pass in the middle of an invocation.
+    pub(super) batches: RwLock<()>,
+    /// The number of times that a poller found nothing to receive.
+    pub(super) empty: AtomicUsize,
 }
 
 #[derive(Debug)]
 pub(super) struct ProofWorldState {
     pub(super) reader: LetterReader<Letters>,
     pub(super) calls: BTreeMap<String, usize>,
+    /// The messages that the function has made visible.
+    pub(super) woken: BTreeSet<Arc<str>>,
     pub(super) rng: Rng,
 }
