@@ -1,6 +1,7 @@
 //! The batch machine with answers from the test. Whatever the answers are, a letter leaves its queue only
 //! when an answer said that it is safe.
 
+mod endpoints_back;
 mod overrides_meanwhile;
 mod stuck;
 mod unread_retention;
