@@ -350,6 +350,32 @@ mod tests {
         assert!(text.ends_with(&format!("The archive is {queue}.\n")), "{text}");
     }
 
+    /// Without them, letters would be sent again that a rule or an operator has given up, or that nobody can deliver.
+    #[test]
+    fn the_command_that_sends_letters_again_names_the_reasons_of_those_that_failed_and_no_other() {
+        let others =
+            [ArchiveReason::Rule, ArchiveReason::GivenUp, ArchiveReason::Refused, ArchiveReason::Loop];
+        let failed = [ArchiveReason::Exhausted, ArchiveReason::Expiring, ArchiveReason::Permanent];
+        let command = |reasons: &[ArchiveReason]| {
+            let kinds: Vec<_> =
+                reasons.iter().chain(&others).map(|reason| (kind(*reason, None), 1)).collect();
+            let notice = notice(&kinds);
+            let places = places(ARCHIVE, REQUEUE);
+            let command = notice.data(&places)["replay"].as_str().map(str::to_owned);
+            assert_eq!(notice.text(&places).contains("\nredrivectl replay "), command.is_some());
+            assert!(command.iter().all(|command| notice.text(&places).contains(command)), "{command:?}");
+            command
+        };
+        for count in 1..=failed.len() {
+            let command = command(&failed[..count]).unwrap();
+            let words: Vec<_> = command.split(' ').collect();
+            let named = words.windows(2).filter(|two| two[0] == "--reason").map(|two| two[1]);
+            let expected = failed[..count].iter().map(|reason| reason.name());
+            assert!(named.eq(expected), "{command}");
+        }
+        assert_eq!(command(&[]), None);
+    }
+
     #[test]
     fn programs_read_the_same_as_json() {
         let notice = notice(&[(unknown(), 2), (kind(ArchiveReason::Exhausted, Some("Http503")), 10)]);
