@@ -51,6 +51,12 @@ pub(super) fn later(now: Timestamp, by: Duration) -> Timestamp {
     now.saturating_add(by).unwrap_or(Timestamp::MAX)
 }
 
+/// Returns the time that lies so much earlier.
+pub(super) fn earlier(now: Timestamp, by: Duration) -> Timestamp {
+    let by = SignedDuration::try_from(by).unwrap_or(SignedDuration::MAX);
+    now.saturating_sub(by).unwrap_or(Timestamp::MIN)
+}
+
 /// The conversion between times of an invocation and ages of the instance. It is made anew for each use, and
 /// within one use nothing but the monotonic clock counts: nobody freezes an instance that works.
 #[derive(Debug, Clone, Copy)]

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 
 use crate::arn::Arn;
 use crate::batch::moment::Moment;
+use crate::batch::time::earlier;
 use crate::endpoint::TargetName;
 
 /// The time for which every attempt at an endpoint must have failed until it counts as down.
@@ -41,6 +42,16 @@ struct FailingEndpoint {
 }
 
 impl FailingEndpoints {
+    /// Moves what was seen before the wall clock was set back to the time that it has by the age of the instance. Otherwise the
+    /// outage would seem to have begun after the letters were listed that wait for its end.
+    pub(super) fn set_right(&mut self, now: Moment) {
+        for known in self.0.values_mut().filter(|known| known.last.at > now.at) {
+            for moment in [&mut known.since, &mut known.last] {
+                moment.at = earlier(now.at, now.age.saturating_sub(moment.age));
+            }
+        }
+    }
+
     /// Takes note of a failure.
     pub(super) fn failed(&mut self, target: &TargetName, error: &str, topics: &BTreeSet<Arn>, now: Moment) {
         let all = &mut self.0;
@@ -143,5 +154,24 @@ mod tests {
         assert!(failing.down_since(&target).is_some(), "it has failed since");
         failing.worked(&target, at(200));
         assert_eq!(failing.down_since(&target), None);
+    }
+
+    #[test]
+    fn an_outage_began_when_it_did_though_the_wall_clock_was_an_hour_ahead_then() {
+        let (target, mut failing) = (TargetName::read("#8a5edab28263"), FailingEndpoints::default());
+        let moment = |wall: i64, age: u64| Moment {
+            at: Timestamp::UNIX_EPOCH + SignedDuration::from_secs(wall),
+            age: Duration::from_secs(age),
+        };
+        let since = |failing: &FailingEndpoints| failing.down_since(&target).map(|(at, _)| at.as_second());
+        for (wall, age) in [(3_600, 0), (3_730, 130)] {
+            failing.set_right(moment(wall, age));
+            failing.failed(&target, "Unreachable", &BTreeSet::new(), moment(wall, age));
+        }
+        assert_eq!(since(&failing), Some(3_600));
+        failing.set_right(moment(140, 140));
+        assert_eq!(since(&failing), Some(0));
+        failing.worked(&target, moment(141, 141).at);
+        assert_eq!(since(&failing), None, "it works after its last failure");
     }
 }

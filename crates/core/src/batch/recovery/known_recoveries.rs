@@ -46,7 +46,7 @@ impl KnownRecoveries {
         match read {
             DocumentRead::Document { json, tag } => {
                 // It is advice: one that is broken counts as none, and is replaced. One of a newer version is left alone.
-                let mut document = match Recoveries::parse(&json) {
+                let document = match Recoveries::parse(&json) {
                     Ok(document) => document,
                     Err(BadRecoveries::Broken(..)) => Recoveries::default(),
                     Err(bad) => {
@@ -54,12 +54,13 @@ impl KnownRecoveries {
                         return Err(Failure { message: Some(bad.to_string()), ..failure });
                     }
                 };
-                document.retain_possible(now.at);
                 (self.document, self.tag) = (document, tag);
             }
             DocumentRead::None => (self.document, self.tag) = <_>::default(),
             DocumentRead::NotModified => {}
         }
+        // One that is not modified, too: the wall clock may have been set back since it was read.
+        self.document.retain_possible(now.at);
         Ok(())
     }
 
@@ -103,4 +104,24 @@ pub(super) fn recover(known: &mut EndpointRecovery, now: Timestamp) -> bool {
     (known.recovered_at, known.is_done) = (Some(now), false);
     known.place = known.place.take().or_else(place);
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_that_lies_ahead_since_the_wall_clock_was_set_back_counts_no_more() {
+        let target = TargetName::read("#8a5edab28263");
+        let moment = |wall: i64, age: u64| Moment {
+            at: Timestamp::UNIX_EPOCH + SignedDuration::from_secs(wall),
+            age: Duration::from_secs(age),
+        };
+        let mut known = KnownRecoveries::default();
+        known.document.add("dlq", &target).down_since = Some(moment(3_600, 0).at);
+        known.take(DocumentRead::NotModified, moment(3_700, 100)).unwrap();
+        assert!(known.is_down(&target));
+        known.take(DocumentRead::NotModified, moment(110, 110)).unwrap();
+        assert!(!known.is_down(&target), "others do not see it either");
+    }
 }

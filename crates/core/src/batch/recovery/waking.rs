@@ -112,6 +112,7 @@ impl Batch<'_> {
         }
         let tallies = tally(&self.cases, self.config.notice_topic.as_ref());
         let memory = &mut self.memory.recovery;
+        memory.failing.set_right(now.moment());
         for (target, tally) in &tallies {
             match &tally.error {
                 // One that is down is forgotten once its recovery is written.
