@@ -14,11 +14,14 @@ use crate::waiting::{ENDPOINT_DOWN, WaitingKey, WaitingLetter, written_at};
 const FIRST_CLAIM: u64 = 20;
 const CLAIM_LETTERS: u64 = 500;
 
-/// The largest number of keys of a claim: their objects are read in one invocation.
+/// The largest number of keys of a claim.
 const MOST_KEYS: usize = 64;
 
 /// The time after which the list is looked at again that had nothing to claim.
 const REST_AFTER_NOTHING: Duration = Duration::from_secs(5);
+
+/// The time after which the list is looked at again of which a batch had no time left to claim anything.
+const REST_WITHOUT_TIME: Duration = Duration::from_secs(15);
 
 /// The time after a recovery within which others may still write what they hid before it, and leave letters out because they have
 /// not heard of it.
@@ -83,6 +86,16 @@ impl Batch<'_> {
         self.recovery = Some(task);
     }
 
+    /// Lets a claim rest for which no time is left. Otherwise each batch would list the keys in vain.
+    pub(super) fn put_off_claim(&mut self, task: &mut RecoveryTask, now: InvocationNow) {
+        let (RecoveryStage::Claim(target, ..), Some(queue)) = (&task.stage, self.queue()) else { return };
+        let memory = &mut self.memory.recovery;
+        let recovered_at = memory.known.document.of(queue.resource(), target).and_then(|it| it.recovered_at);
+        memory.claims(queue.resource(), target, recovered_at, now.age).rests_until =
+            now.age + REST_WITHOUT_TIME;
+        task.stage = RecoveryStage::Done;
+    }
+
     /// Takes note of the keys that were claimed.
     pub(super) fn claimed(
         &mut self,
@@ -101,12 +114,12 @@ impl Batch<'_> {
         self.recovery = Some(task);
     }
 
-    /// Takes the lines that were claimed. Those of the endpoint that are not woken now are listed anew, since nobody looks
-    /// before the place again.
+    /// Takes the lines of the first of the keys that were claimed. Those of the endpoint that are not woken now are listed anew,
+    /// since nobody looks before the place again.
     pub(super) fn lines_read(
         &mut self,
         mut task: RecoveryTask,
-        target: &TargetName,
+        (target, keys): (&TargetName, usize),
         answer: ActionAnswer,
         now: InvocationNow,
     ) {
@@ -135,7 +148,7 @@ impl Batch<'_> {
             memory.leave(queue.resource(), left, heard.unwrap_or(now.at));
         }
         let claims = memory.claims(queue.resource(), target, recovered_at, now.age);
-        claims.keys.clear();
+        claims.keys.drain(..keys.min(claims.keys.len()));
         claims.add(woken);
         task.stage = RecoveryStage::Wake;
         self.recovery = Some(task);

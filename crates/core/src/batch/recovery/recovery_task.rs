@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::endpoint_change::EndpointChange;
 use super::endpoint_tally::EndpointTally;
-use crate::batch::action::BatchNotice;
+use crate::batch::action::{BatchNotice, InvocationNow};
 use crate::endpoint::TargetName;
 use crate::waiting::Recoveries;
 
@@ -14,6 +14,10 @@ use crate::waiting::Recoveries;
 pub(in crate::batch) struct RecoveryTask {
     pub(super) stage: RecoveryStage,
     pub(super) until: Duration,
+    /// The time of the last call, counted as `until` is.
+    pub(super) asked: Duration,
+    /// The longest time that a call has taken.
+    pub(super) slowest: Duration,
     pub(super) tallies: BTreeMap<TargetName, EndpointTally>,
     /// The endpoints whose letters are still to be woken, and how many.
     pub(super) wakes: VecDeque<(TargetName, u64)>,
@@ -21,6 +25,14 @@ pub(in crate::batch) struct RecoveryTask {
     pub(super) is_planned: bool,
     /// True if the document was read again because another instance had written it.
     pub(super) is_again: bool,
+}
+
+impl RecoveryTask {
+    /// Reports whether so many calls can end in time, as slow as the slowest so far. One that was cut off would count as a failure,
+    /// and of a claim nobody would know whether it was written.
+    pub(super) fn has_time_for(&self, calls: u32, now: InvocationNow) -> bool {
+        now.elapsed + self.slowest.saturating_mul(calls) < self.until
+    }
 }
 
 #[derive(Debug)]
@@ -36,7 +48,8 @@ pub(super) enum RecoveryStage {
     /// The document with the new place, and the keys that are claimed.
     Claim(TargetName, Recoveries, Vec<String>),
     AwaitClaimed(TargetName, Recoveries, Vec<String>),
-    AwaitLines(TargetName),
+    /// The number of keys whose lines are being read.
+    AwaitLines(TargetName, usize),
     AwaitWoken(TargetName, usize),
     Count,
     AwaitCounted,

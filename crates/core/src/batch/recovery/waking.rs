@@ -32,6 +32,10 @@ use crate::waiting::Recoveries;
 const STILL_TIME: Duration = Duration::from_secs(30);
 const WAKES_ANEW: u64 = 10;
 
+/// The number of objects whose lines are read at once, all at the same time. A batch reads no more of what it has claimed than
+/// it wakes.
+const KEYS_AT_ONCE: usize = 8;
+
 /// The time after which a call is made again that failed.
 const REST_AFTER_FAILURE: Duration = Duration::from_mins(1);
 
@@ -126,16 +130,24 @@ impl Batch<'_> {
         let rests = now.age < memory.rests_until || self.memory.overrides.failed;
         let until = (now.elapsed + self.control_time).min(self.time.finish);
         let stage = if rests { RecoveryStage::Done } else { RecoveryStage::Read };
-        let wakes = VecDeque::new();
-        self.recovery =
-            Some(RecoveryTask { stage, until, tallies, wakes, is_planned: false, is_again: false });
+        self.recovery = Some(RecoveryTask {
+            stage,
+            until,
+            asked: now.elapsed,
+            slowest: Duration::ZERO,
+            tallies,
+            wakes: VecDeque::new(),
+            is_planned: false,
+            is_again: false,
+        });
     }
 
     /// Asks for the next call, unless one is under way.
     pub(in crate::batch) fn recover(&mut self, now: InvocationNow) -> Option<(ActionId, Action)> {
         let mut task = self.recovery.take()?;
         let action = loop {
-            if now.elapsed >= task.until {
+            if !task.has_time_for(1, now) {
+                self.put_off_claim(&mut task, now);
                 break None;
             }
             let stage = std::mem::replace(&mut task.stage, RecoveryStage::Done);
@@ -161,6 +173,7 @@ impl Batch<'_> {
             };
             task.stage = next;
             if action.is_some() {
+                task.asked = now.elapsed;
                 break action;
             }
         };
@@ -287,7 +300,16 @@ impl Batch<'_> {
             let Some(known) = memory.known.document.of(queue.resource(), &target).cloned() else { continue };
             let claims = memory.claims(queue.resource(), &target, known.recovered_at, now.age);
             claims.lines.retain(|line| line.shows() > later(now.at, SHOWS_SOON));
-            if !claims.lines.is_empty() {
+            let has_none = claims.lines.is_empty();
+            // Those that are known are woken in any case, so time for that is left.
+            let needs_more = has_none || (claims.lines.len() as u64) < letters && task.has_time_for(2, now);
+            if needs_more && !claims.keys.is_empty() {
+                let keys: Vec<_> = claims.keys.iter().take(KEYS_AT_ONCE).cloned().collect();
+                task.wakes.push_front((target.clone(), letters));
+                let stage = RecoveryStage::AwaitLines(target, keys.len());
+                return (stage, Some(Action::ReadWaitingLines { keys, until: task.until }));
+            }
+            if !has_none {
                 let few = usize::try_from(letters).unwrap_or(usize::MAX).min(claims.lines.len());
                 let letters: Vec<_> = claims.lines.drain(..few).collect();
                 claims.woken = now.age;
@@ -297,11 +319,6 @@ impl Batch<'_> {
                     RecoveryStage::AwaitWoken(target, few),
                     Some(Action::Wake { letters, until: task.until }),
                 );
-            }
-            if !claims.keys.is_empty() {
-                let action = Action::ReadWaitingLines { keys: claims.keys.clone(), until: task.until };
-                task.wakes.push_front((target.clone(), letters));
-                return (RecoveryStage::AwaitLines(target), Some(action));
             }
             if known.recovered_at.is_none() || known.is_done || now.age < claims.rests_until {
                 continue;
@@ -316,6 +333,7 @@ impl Batch<'_> {
     /// Takes the answer to the call that is under way.
     pub(in crate::batch) fn recovery_answered(&mut self, answer: ActionAnswer, now: InvocationNow) {
         let Some(mut task) = self.recovery.take() else { return };
+        task.slowest = task.slowest.max(now.elapsed.saturating_sub(task.asked));
         let stage = std::mem::replace(&mut task.stage, RecoveryStage::Done);
         let next = match stage {
             RecoveryStage::AwaitRead => self.recoveries_read(answer, now),
@@ -341,7 +359,9 @@ impl Batch<'_> {
                 }
                 written
             }
-            RecoveryStage::AwaitLines(target) => return self.lines_read(task, &target, answer, now),
+            RecoveryStage::AwaitLines(target, keys) => {
+                return self.lines_read(task, (&target, keys), answer, now);
+            }
             RecoveryStage::AwaitWoken(target, count) => {
                 let woken =
                     crate::batch::action::results(answer, count).iter().filter(|one| one.is_ok()).count();
