@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use crate::outage::{OutageFault, OutageResult, OutageSetup, OutageTarget};
+use crate::outage_result::OutageResult;
+use crate::outage_setup::{OutageFault, OutageList, OutageSetup, OutageTarget};
 use crate::world::{HOUR, MINUTE, SECOND};
 
 /// Returns a few letters for one server that is down until then.
@@ -19,8 +20,11 @@ fn few(
         delivery,
         endpoints: 1,
         outage: Some((how, until)),
+        works: None,
+        most: None,
         letters,
         apart: SECOND,
+        list: OutageList::On,
         instances: 1,
         freezes: true,
         set_right: None,

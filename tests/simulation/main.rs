@@ -5,12 +5,16 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "tests")]
 #![allow(unreachable_pub, reason = "one program")]
 
+mod attempts_log;
 mod frozen;
 mod hook;
 mod laws;
 mod live;
 mod lives;
 mod outage;
+mod outage_result;
+mod outage_setup;
+mod recovery;
 mod scene;
 mod seed;
 mod world;
