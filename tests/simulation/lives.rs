@@ -174,9 +174,9 @@ impl<'s> Life<'s> {
         self.count(|what| matches!(what, LifeEvent::Duplicated | LifeEvent::Woken))
     }
 
-    /// Returns the number of times that it was hidden for ten minutes only, to find out whether its endpoint is back.
+    /// Returns the number of times that it was hidden for eight to ten minutes only, to find out whether its endpoint is back.
     pub fn scouts(&self) -> usize {
-        let is_scout = |what: &LifeEvent| matches!(what, LifeEvent::Hidden { seconds, .. } if (590..=600).contains(seconds));
+        let is_scout = |what: &LifeEvent| matches!(what, LifeEvent::Hidden { seconds, .. } if (470..=600).contains(seconds));
         self.count(is_scout)
     }
 

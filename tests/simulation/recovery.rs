@@ -170,7 +170,7 @@ fn letters_for_another_endpoint_arrive_at_once_during_the_outage_and_while_lette
             _ => assert!(during.1 <= 2 * SECOND, "{how:?}: {during:?}"),
         }
     }
-    assert!(while_it_hangs[0] <= while_it_hangs[1] + SECOND, "with and without the list: {while_it_hangs:?}");
+    assert!(while_it_hangs[0] * 2 <= while_it_hangs[1] * 3, "with and without the list: {while_it_hangs:?}");
 }
 
 /// It takes five requests a second, which for a queue are up to fifty letters. Each letter is woken about once.

@@ -8,6 +8,7 @@ use super::action::{Action, ActionAnswer, BatchNotice, InvocationNow, no_answer}
 use super::known_targets::KnownTargets;
 use super::moment::Moment;
 use super::pending_letter::{Disposition, PendingLetter};
+use super::recovery::ListingInvocation;
 use super::state::{ActionChain, ActionId, Batch, BatchStage, DueRetries};
 use super::time::{CONTROL_TIME, half_of};
 use crate::failure::FailureClass;
@@ -165,16 +166,22 @@ impl Batch<'_> {
         }
     }
 
-    /// Lists the letters that are hidden for long, once, beside archiving and hiding.
+    /// Lists the letters that are hidden for long, once, beside archiving and hiding, or keeps them for a later batch to list.
     pub(super) fn list_waiting(&mut self, now: InvocationNow) -> Option<(ActionId, Action)> {
         if std::mem::replace(&mut self.listed, true) || !self.config.waiting_list {
             return None;
         }
         let queue = self.queue()?;
         let targets = &self.memory.targets;
-        let mut letters: Vec<_> =
-            self.cases.iter().filter_map(|case| waiting(case, targets, now.at)).collect();
-        letters.extend(self.memory.recovery.take_left(queue.resource(), now.at));
+        let lines = self.cases.iter().filter_map(|case| waiting(case, targets, now.at)).collect();
+        let recovery = &mut self.memory.recovery;
+        let invocation = ListingInvocation {
+            began: now.age.saturating_sub(now.elapsed),
+            age: now.age,
+            at: now.at,
+            wakes: recovery.wakes(queue.resource()),
+        };
+        let letters = recovery.unlisted.add(queue.resource(), lines, invocation);
         if letters.is_empty() {
             return None;
         }

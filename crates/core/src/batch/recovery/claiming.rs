@@ -44,6 +44,7 @@ impl Batch<'_> {
             self.recovery = Some(task);
             return self.recovery_goes_on(listed.map(|_| RecoveryStage::Done), now);
         };
+        let instances = self.config.deliverers();
         let memory = &mut self.memory.recovery;
         let mut document = memory.known.document.clone();
         let known = document.add(queue.resource(), &target);
@@ -52,6 +53,12 @@ impl Batch<'_> {
         let claims = memory.claims(queue.resource(), &target, known.recovered_at, now.age);
         let most = claims.next.max(FIRST_CLAIM);
         let (digest, mut letters, mut keys) = (target.digest(), 0_u64, Vec::new());
+        // Of the last letters each instance claims few, in the end no more than it wakes at once. Otherwise it could keep some, and
+        // get no batch any more to wake them.
+        let of_target = |key: &String| WaitingKey::read(key).letters_of(&digest).unwrap_or(1);
+        let rest = if page.is_cut { u64::MAX } else { page.keys.iter().map(of_target).sum() };
+        let now_woken = task.wakes.front().map_or(0, |(_, letters)| *letters);
+        let most = most.min((rest / (4 * u64::from(instances))).max(now_woken));
         let (before, mut place, mut is_all) = (known.place.take(), None, !page.is_cut);
         for key in page.keys {
             if written_at(&key).is_none_or(|written| written > latest) {
@@ -145,7 +152,7 @@ impl Batch<'_> {
         };
         let (woken, left): (Vec<_>, Vec<_>) = lines.iter().filter(waits).cloned().partition(is_woken);
         if !left.is_empty() {
-            memory.leave(queue.resource(), left, heard.unwrap_or(now.at));
+            memory.unlisted.leave(queue.resource(), left, heard.unwrap_or(now.at));
         }
         let claims = memory.claims(queue.resource(), target, recovered_at, now.age);
         claims.keys.drain(..keys.min(claims.keys.len()));

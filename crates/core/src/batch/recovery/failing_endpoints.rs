@@ -13,6 +13,10 @@ use crate::endpoint::TargetName;
 /// The time for which every attempt at an endpoint must have failed until it counts as down.
 const DOWN_AFTER: Duration = Duration::from_mins(2);
 
+/// The number of failures after which one that was back a short while ago gets a scout. Its letters wait long by now, so that nobody
+/// may see it fail for two minutes.
+const RELAPSE_FAILURES: u64 = 3;
+
 /// The longest time between two failures that belong together. Scouts come more often while an endpoint is down. After a longer
 /// time, other instances may have seen it work.
 const LONGEST_GAP: Duration = Duration::from_mins(20);
@@ -33,6 +37,8 @@ struct FailingEndpoint {
     /// The first failure since it last accepted a letter.
     since: Moment,
     last: Moment,
+    /// The number of failures while it counted as back.
+    relapse: u64,
     /// The code of the last failure.
     error: String,
     /// The topics of letters that failed.
@@ -52,8 +58,15 @@ impl FailingEndpoints {
         }
     }
 
-    /// Takes note of a failure.
-    pub(super) fn failed(&mut self, target: &TargetName, error: &str, topics: &BTreeSet<Arn>, now: Moment) {
+    /// Takes note of a batch's failures. `was_back` says that a recovery of the endpoint counts.
+    pub(super) fn failed(
+        &mut self,
+        target: &TargetName,
+        (error, letters): (&str, u64),
+        topics: &BTreeSet<Arn>,
+        was_back: bool,
+        now: Moment,
+    ) {
         let all = &mut self.0;
         if all.len() >= MAX_KEPT && !all.contains_key(target) {
             let oldest = all.iter().min_by_key(|(_, known)| known.last.age).map(|(target, _)| target.clone());
@@ -62,16 +75,18 @@ impl FailingEndpoints {
         let known = all.entry(target.clone()).or_insert_with(|| FailingEndpoint {
             since: now,
             last: now,
+            relapse: 0,
             error: String::new(),
             topics: BTreeSet::new(),
             is_told: false,
         });
         if now.age.saturating_sub(known.last.age) > LONGEST_GAP {
-            (known.since, known.is_told) = (now, false);
+            (known.since, known.relapse, known.is_told) = (now, 0, false);
         }
         let free = MAX_TOPICS.saturating_sub(known.topics.len());
         known.topics.extend(topics.iter().take(free).cloned());
         known.last = now;
+        known.relapse += if was_back { letters } else { 0 };
         error.clone_into(&mut known.error);
     }
 
@@ -105,6 +120,11 @@ impl FailingEndpoints {
         let is_down = known.last.age.saturating_sub(known.since.age) >= DOWN_AFTER;
         is_down.then_some((known.since.at, known.error.as_str()))
     }
+
+    /// Reports whether an endpoint that was back has failed again since, and is not down yet.
+    pub(super) fn is_relapsing(&self, target: &TargetName) -> bool {
+        self.0.get(target).is_some_and(|known| known.relapse >= RELAPSE_FAILURES)
+    }
 }
 
 #[cfg(test)]
@@ -120,8 +140,9 @@ mod tests {
             let at = Timestamp::UNIX_EPOCH + SignedDuration::from_secs((*second).into());
             failing.failed(
                 &target,
-                "Unreachable",
+                ("Unreachable", 1),
                 &BTreeSet::new(),
+                false,
                 Moment { at, age: Duration::from_secs((*second).into()) },
             );
         }
@@ -133,6 +154,23 @@ mod tests {
         assert_eq!(down_after(&[5]), None);
         assert_eq!(down_after(&[5, 124]), None);
         assert_eq!(down_after(&[5, 60, 125]), Some(5));
+    }
+
+    #[test]
+    fn an_endpoint_that_was_back_relapses_after_three_failures() {
+        let (target, mut failing) = (TargetName::read("#8a5edab28263"), FailingEndpoints::default());
+        let now = |second| Moment {
+            at: Timestamp::UNIX_EPOCH + SignedDuration::from_secs(second),
+            age: Duration::from_secs(second.unsigned_abs()),
+        };
+        let mut fails = |letters, was_back, second| {
+            failing.failed(&target, ("Unreachable", letters), &BTreeSet::new(), was_back, now(second));
+            failing.is_relapsing(&target)
+        };
+        assert_eq!([fails(100, false, 0), fails(2, true, 1), fails(1, true, 2)], [false, false, true]);
+        failing.worked(&target, now(3).at);
+        failing.failed(&target, ("Unreachable", 2), &BTreeSet::new(), true, now(4));
+        assert!(!failing.is_relapsing(&target));
     }
 
     #[test]
@@ -148,7 +186,8 @@ mod tests {
         let at = |second| Timestamp::UNIX_EPOCH + SignedDuration::from_secs(second);
         for second in [0_i64, 200] {
             let age = Duration::from_secs(second.unsigned_abs());
-            failing.failed(&target, "Unreachable", &BTreeSet::new(), Moment { at: at(second), age });
+            let now = Moment { at: at(second), age };
+            failing.failed(&target, ("Unreachable", 1), &BTreeSet::new(), false, now);
         }
         failing.worked(&target, at(199));
         assert!(failing.down_since(&target).is_some(), "it has failed since");
@@ -166,7 +205,7 @@ mod tests {
         let since = |failing: &FailingEndpoints| failing.down_since(&target).map(|(at, _)| at.as_second());
         for (wall, age) in [(3_600, 0), (3_730, 130)] {
             failing.set_right(moment(wall, age));
-            failing.failed(&target, "Unreachable", &BTreeSet::new(), moment(wall, age));
+            failing.failed(&target, ("Unreachable", 1), &BTreeSet::new(), false, moment(wall, age));
         }
         assert_eq!(since(&failing), Some(3_600));
         failing.set_right(moment(140, 140));

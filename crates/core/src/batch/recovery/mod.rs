@@ -25,6 +25,7 @@
 //! | `recovery_memory` | all that an instance remembers of this |
 //! | `waking`, `recovery_task` | the calls at the end of a batch, and how far they are |
 //! | `claiming` | which letters of the list this instance takes |
+//! | `unlisted_letters` | the lines that it has not listed yet: a busy instance joins those of ten invocations |
 
 mod claiming;
 mod endpoint_change;
@@ -34,9 +35,11 @@ mod known_recoveries;
 mod recovery_memory;
 mod recovery_task;
 mod telling;
+mod unlisted_letters;
 mod wake_pace;
 mod waking;
 
 pub use endpoint_change::{ChangeKind, EndpointChange};
 pub(super) use recovery_memory::RecoveryMemory;
 pub(super) use recovery_task::RecoveryTask;
+pub(super) use unlisted_letters::ListingInvocation;

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 
 use super::failing_endpoints::FailingEndpoints;
 use super::known_recoveries::KnownRecoveries;
+use super::unlisted_letters::UnlistedLetters;
 use super::wake_pace::WakePace;
 use crate::endpoint::TargetName;
 use crate::policy::SCOUT_SECONDS;
@@ -14,9 +15,6 @@ use crate::waiting::WaitingLetter;
 
 /// The largest number of endpoints that are remembered.
 const MAX_KEPT: usize = 1_000;
-
-/// The largest number of lines that are kept to be listed anew. More are left to their schedules.
-const MOST_LEFT: usize = 2_000;
 
 /// The letters that this instance has claimed for one recovery of an endpoint.
 #[derive(Debug, Default)]
@@ -57,24 +55,36 @@ pub(in crate::batch) struct RecoveryMemory {
     paces: HashMap<TargetName, (WakePace, Duration)>,
     /// The letters that were claimed, by queue and endpoint.
     claims: HashMap<(String, TargetName), ClaimedLetters>,
-    /// Lines that were claimed and not woken, by queue, and the time from which on they may be listed anew.
-    left: HashMap<String, (Vec<WaitingLetter>, Timestamp)>,
+    /// The lines that are not listed yet.
+    pub(in crate::batch) unlisted: UnlistedLetters,
     /// The age of the instance when the scout of each endpoint comes back.
-    scouts: HashMap<TargetName, Duration>,
+    pub(super) scouts: HashMap<TargetName, Duration>,
     /// The age of the instance until which nothing is read or written, because a call failed.
     pub(super) rests_until: Duration,
 }
 
+/// Forgets the scout of an endpoint that was back at that age of the instance: it may have been woken. When the endpoint is down
+/// again, another letter is to find out when it is back.
+pub(super) fn forget_scout(scouts: &mut HashMap<TargetName, Duration>, target: &TargetName, back: Duration) {
+    if scouts
+        .get(target)
+        .is_some_and(|comes| comes.saturating_sub(Duration::from_secs(SCOUT_SECONDS)) <= back)
+    {
+        scouts.remove(target);
+    }
+}
+
 impl RecoveryMemory {
-    /// Reports whether a letter is to find out whether its endpoint is back. There is one at a time for each endpoint that is
-    /// down.
-    pub(in crate::batch) fn sends_scout(&mut self, target: &TargetName, age: Duration) -> bool {
+    /// Reports whether a letter is to find out in so many seconds whether its endpoint is back. There is one at a time for each
+    /// endpoint that is down, or was back and fails again.
+    pub(in crate::batch) fn sends_scout(&mut self, target: &TargetName, seconds: u64, age: Duration) -> bool {
         let is_down = self.known.is_down(target) || self.failing.down_since(target).is_some();
-        if !is_down || self.scouts.get(target).is_some_and(|back| age < *back) {
+        let may_be_down = is_down || self.failing.is_relapsing(target);
+        if !may_be_down || self.scouts.get(target).is_some_and(|back| age < *back) {
             return false;
         }
         self.scouts.retain(|_, back| age < *back);
-        self.scouts.insert(target.clone(), age + Duration::from_secs(SCOUT_SECONDS));
+        self.scouts.insert(target.clone(), age + Duration::from_secs(seconds));
         true
     }
 
@@ -97,21 +107,10 @@ impl RecoveryMemory {
         claims
     }
 
-    /// Keeps lines that were claimed and not woken, to list them anew after that time. Before it, they would be claimed again
-    /// at once.
-    pub(super) fn leave(&mut self, queue: &str, lines: Vec<WaitingLetter>, after: Timestamp) {
-        let (left, from) = self.left.entry(queue.to_owned()).or_insert((Vec::new(), after));
-        *from = after.max(*from);
-        left.extend(lines);
-        left.truncate(MOST_LEFT);
-    }
-
-    /// Returns the lines that are to be listed anew now.
-    pub(in crate::batch) fn take_left(&mut self, queue: &str, now: Timestamp) -> Vec<WaitingLetter> {
-        if self.left.get(queue).is_none_or(|(_, from)| now <= *from) {
-            return Vec::new();
-        }
-        self.left.remove(queue).map(|(lines, _)| lines).unwrap_or_default()
+    /// Reports whether letters of a queue are to be woken.
+    pub(in crate::batch) fn wakes(&self, queue: &str) -> bool {
+        let mut all = self.known.document.iter();
+        all.any(|known| known.queue == queue && known.recovered_at.is_some() && !known.is_done)
     }
 
     /// Returns the pace of an endpoint.

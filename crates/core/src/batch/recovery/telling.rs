@@ -12,7 +12,7 @@ use crate::batch::pending_letter::Disposition;
 use crate::batch::state::Batch;
 use crate::endpoint::TargetName;
 use crate::failure::Failure;
-use crate::waiting::{LISTED_ABOVE, Recoveries, WaitingKey, waiting_from};
+use crate::waiting::{LISTED_ABOVE, Recoveries, WaitingKey, WaitingLetter, waiting_from};
 
 /// The time before an outage from which on waiting letters are counted. Another instance may have seen it begin earlier.
 const COUNTED_BEFORE: SignedDuration = SignedDuration::from_mins(15);
@@ -71,14 +71,14 @@ impl Batch<'_> {
     /// Asks for the keys of the list by which waiting letters are counted: once, and only if something is to be told.
     pub(super) fn count_waiting(&self, task: &RecoveryTask) -> (RecoveryStage, Option<Action>) {
         let Some(since) = self.changes.iter().map(|change| change.down_since).min() else {
-            return (RecoveryStage::Done, None);
+            return (RecoveryStage::Wake, None);
         };
         let after = waiting_from(since.saturating_sub(COUNTED_BEFORE).unwrap_or(Timestamp::MIN));
         (RecoveryStage::AwaitCounted, Some(Action::ListWaitingKeys { after: Some(after), until: task.until }))
     }
 
-    /// Counts the letters that wait: by the keys, and in this batch, whose own object may not be written yet. If the list goes on
-    /// behind the page, their number stays unknown.
+    /// Counts the letters that wait: by the keys, and those that this instance has not listed yet. If the list goes on behind the
+    /// page, their number stays unknown.
     pub(super) fn waiting_counted(
         &mut self,
         answer: ActionAnswer,
@@ -87,8 +87,9 @@ impl Batch<'_> {
         let listed = if let ActionAnswer::WaitingKeys(listed) = answer { listed } else { Err(no_answer()) };
         let page = listed?;
         if page.is_cut {
-            return Ok(RecoveryStage::Done);
+            return Ok(RecoveryStage::Wake);
         }
+        let queue = self.queue();
         let keys: Vec<_> = page.keys.iter().map(|key| WaitingKey::read(key)).collect();
         for change in &mut self.changes {
             let digest = change.target.digest();
@@ -98,9 +99,16 @@ impl Batch<'_> {
                     && case.target.as_ref().is_some_and(|target| target.name() == change.target)
                     && case.hiding(now.at).is_some_and(|hide| hide > LISTED_ABOVE)
             });
-            change.waiting = Some(listed.saturating_add(waits.count() as u64));
+            let is_here = |line: &WaitingLetter| {
+                self.cases.iter().any(|case| case.letter.sqs.message_id == line.message_id)
+            };
+            let unlisted = queue.iter().flat_map(|queue| self.memory.recovery.unlisted.of(queue.resource()));
+            let unlisted =
+                unlisted.filter(|line| line.target.as_ref() == Some(&change.target) && !is_here(line));
+            let more = waits.count() + unlisted.count();
+            change.waiting = Some(listed.saturating_add(more as u64));
         }
-        Ok(RecoveryStage::Done)
+        Ok(RecoveryStage::Wake)
     }
 }
 
@@ -131,7 +139,7 @@ mod tests {
         for minute in [0, 3] {
             let age = Duration::from_mins(u64::try_from(minute).unwrap());
             let topics = [topic(&format!("at-{minute}"))].into();
-            failing.failed(&target(), "Http503", &topics, Moment { at: at(minute), age });
+            failing.failed(&target(), ("Http503", 1), &topics, false, Moment { at: at(minute), age });
         }
         document.add("dlq", &target()).down_since = Some(at(0));
         (failing, document)

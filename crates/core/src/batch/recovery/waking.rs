@@ -1,10 +1,9 @@
 //! The calls at the end of a batch: the document of recoveries, and the letters that are woken.
 //!
 //! ```text
-//!   read the document ──> write what the batch has shown ──> for each endpoint that is back:
-//!                                                              wake what was claimed
+//!   read the document ──> write what the batch has shown ──> if an endpoint is to be told of: count the letters that wait for it
+//!                                                        ──> for each endpoint that is back: wake what was claimed
 //!                                                              or claim: list keys ──> move the place ──> read lines
-//!   then, if an endpoint is to be told of: count the letters that wait for it
 //! ```
 
 use std::collections::VecDeque;
@@ -15,6 +14,7 @@ use jiff::Timestamp;
 use super::claiming::SHOWS_SOON;
 use super::endpoint_tally::tally;
 use super::known_recoveries::{is_over, recover};
+use super::recovery_memory::forget_scout;
 use super::recovery_task::{RecoveryStage, RecoveryTask};
 use super::telling::claim_change;
 use crate::batch::action::{
@@ -25,6 +25,7 @@ use crate::batch::state::{ActionChain, ActionId, Batch, DueRetries};
 use crate::batch::time::{half_of, later};
 use crate::endpoint::TargetName;
 use crate::failure::Failure;
+use crate::letter::Letter;
 use crate::policy::{DeferReason, LetterTarget, Retry, SCOUT_SECONDS};
 use crate::waiting::Recoveries;
 
@@ -103,8 +104,9 @@ impl Batch<'_> {
             let waits = matches!(deferral.why, DeferReason::Failed | DeferReason::EndpointDown);
             let asked = case.failure.as_ref().and_then(|failure| failure.retry_after).unwrap_or(0);
             let may_go = waits && deferral.hide > SCOUT_SECONDS && asked <= SCOUT_SECONDS && !is_in_vain;
-            if may_go && self.memory.recovery.sends_scout(&target.name(), now.age) {
-                deferral.hide = SCOUT_SECONDS;
+            let seconds = scout_seconds(&case.letter);
+            if may_go && self.memory.recovery.sends_scout(&target.name(), seconds, now.age) {
+                deferral.hide = seconds;
             }
         }
     }
@@ -122,7 +124,11 @@ impl Batch<'_> {
                 // One that is down is forgotten once its recovery is written.
                 _ if tally.delivered > 0 && memory.failing.down_since(target).is_some() => {}
                 _ if tally.delivered > 0 => memory.failing.worked(target, now.at),
-                Some(error) => memory.failing.failed(target, error, &tally.topics, now.moment()),
+                Some(error) => {
+                    let was_back = memory.known.recovered_at(target, now.at).is_some();
+                    let failures = (error.as_str(), tally.failed);
+                    memory.failing.failed(target, failures, &tally.topics, was_back, now.moment());
+                }
                 None => {}
             }
         }
@@ -154,11 +160,11 @@ impl Batch<'_> {
             let (next, action) = match stage {
                 RecoveryStage::Read => self.read_recoveries(&task, now),
                 RecoveryStage::Write => self.write_recoveries(&task, now),
+                RecoveryStage::Plan if task.is_planned => (RecoveryStage::Wake, None),
                 RecoveryStage::Plan => {
-                    if !std::mem::replace(&mut task.is_planned, true) {
-                        task.wakes = self.plan_wakes(&task, now);
-                    }
-                    (RecoveryStage::Wake, None)
+                    task.is_planned = true;
+                    task.wakes = self.plan_wakes(&task, now);
+                    (RecoveryStage::Count, None)
                 }
                 RecoveryStage::Wake => self.wake_next(&mut task, now),
                 RecoveryStage::Count => self.count_waiting(&task),
@@ -214,6 +220,7 @@ impl Batch<'_> {
                     let since = known.down_since;
                     if recover(known, now.at) {
                         is_back = is_back.max(since);
+                        forget_scout(&mut memory.scouts, target, now.age);
                     }
                 }
                 notices.extend(
@@ -311,6 +318,9 @@ impl Batch<'_> {
             }
             if !has_none {
                 let few = usize::try_from(letters).unwrap_or(usize::MAX).min(claims.lines.len());
+                if letters > few as u64 {
+                    task.wakes.push_front((target.clone(), letters - few as u64));
+                }
                 let letters: Vec<_> = claims.lines.drain(..few).collect();
                 claims.woken = now.age;
                 let rate = task.tallies.get(&target).and_then(|tally| tally.rate);
@@ -327,7 +337,7 @@ impl Batch<'_> {
             task.wakes.push_front((target.clone(), letters));
             return (RecoveryStage::AwaitKeys(target), Some(action));
         }
-        (RecoveryStage::Count, None)
+        (RecoveryStage::Done, None)
     }
 
     /// Takes the answer to the call that is under way.
@@ -405,8 +415,9 @@ impl Batch<'_> {
         for known in memory.known.document.iter() {
             if let Some(at) = known.recovered_at.filter(|_| known.down_since.is_none()) {
                 memory.failing.worked(&known.target, at);
-                let ago = now.at.duration_since(at).unsigned_abs();
-                self.memory.health.is_back(&known.target, now.age.saturating_sub(ago));
+                let back = now.age.saturating_sub(now.at.duration_since(at).unsigned_abs());
+                forget_scout(&mut memory.scouts, &known.target, back);
+                self.memory.health.is_back(&known.target, back);
             }
         }
         Ok(RecoveryStage::Write)
@@ -437,6 +448,12 @@ impl Batch<'_> {
             }
         }
     }
+}
+
+/// Returns how long a scout is hidden: not always equally long, since it would miss an endpoint that works for one minute in each
+/// ten.
+fn scout_seconds(letter: &Letter) -> u64 {
+    SCOUT_SECONDS - u64::from(letter.sqs.receive_count) * 41 % 120
 }
 
 fn write(document: &Recoveries, replaces: Option<String>, until: Duration) -> Action {

@@ -1,7 +1,7 @@
 //! The events of a story, letter by letter.
 
 use redrive_core::batch::EndpointChange;
-use redrive_core::policy::{ArchiveReason, DeferReason};
+use redrive_core::policy::{ArchiveReason, DeferReason, SCOUT_SECONDS};
 
 use super::ModelMillis;
 
@@ -72,6 +72,13 @@ pub enum FactKind {
     Lost,
 }
 
+impl FactKind {
+    /// Reports whether a letter is hidden as a scout is, to find out whether its endpoint is back.
+    pub fn is_scout(&self) -> bool {
+        matches!(self, Self::Waits { hide, .. } if (SCOUT_SECONDS - 115..=SCOUT_SECONDS).contains(hide))
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IdleReason {
     Throttled,
@@ -84,14 +91,20 @@ pub enum IdleReason {
 pub struct CallCounts {
     pub received: u64,
     pub attempts: u64,
+    /// Those before their planned moments.
+    pub early: u64,
     pub hidden: u64,
     pub moved: u64,
     pub deleted: u64,
     pub readings: u64,
+    /// The number of invocations that hid letters for so long that they are listed.
+    pub long_hides: u64,
     /// The number of objects of the list of waiting letters.
     pub lists: u64,
-    /// The number of other control objects that were written, and of listings, which cost as much.
+    /// The number of other control objects that were written.
     pub control_writes: u64,
+    /// The number of listings of the list, each of which costs as much as a write.
+    pub control_listings: u64,
     /// The number of control objects that were read.
     pub control_reads: u64,
     /// The number of letters that the function woke.
@@ -112,6 +125,8 @@ pub struct StoryJournal {
     pub counts_only: bool,
     pub first_delivery: Option<ModelMillis>,
     pub last_delivery: ModelMillis,
+    /// The times from arrival to delivery of the letters of all subscribers but the first.
+    pub waits_of_others: Vec<ModelMillis>,
     /// What a topic was told of endpoints.
     pub changes: Vec<EndpointChange>,
     /// The number of the invocation that acts; 0 if none does.
@@ -123,8 +138,9 @@ impl StoryJournal {
         let counts = &mut self.counts;
         match what {
             FactKind::Received { .. } => counts.received += 1,
-            FactKind::Attempt { delivered, end, .. } => {
+            FactKind::Attempt { delivered, end, planned, .. } => {
                 counts.attempts += 1;
+                counts.early += u64::from(planned.is_some());
                 counts.delivered += u64::from(delivered);
                 if delivered {
                     self.first_delivery.get_or_insert(end);

@@ -89,7 +89,7 @@ pub fn overrides_make_no_hot_loop(world: &ModelWorld, story: &ModelStory) -> Law
         let woken = life.count(|what| *what == FactKind::Woken);
         let receives = life.count(|what| matches!(what, FactKind::Received { .. }));
         // Letters that find out whether their endpoint is back.
-        let scouts = life.count(|what| matches!(what, FactKind::Waits { hide: 600, .. }));
+        let scouts = life.count(FactKind::is_scout);
         let most = usize::try_from(planned).unwrap() + 2 * woken + scouts + 2;
         if receives > most {
             return life.fault(&format!("received {receives} times, at most {most} expected"));

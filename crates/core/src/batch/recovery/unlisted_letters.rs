@@ -1,0 +1,191 @@
+//! The lines that an instance has not listed yet.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::waiting::WaitingLetter;
+
+/// The largest number of lines that are kept to be listed anew. More are left to their schedules.
+const MOST_LEFT: usize = 2_000;
+
+/// The number of invocations whose lines go into one object, and the longest time for which lines wait for it.
+const MOST_JOINED: u32 = 10;
+const JOINED_FOR: Duration = Duration::from_secs(10);
+
+/// The time without an invocation after which an instance is quiet. Nobody knows when its next one comes, so it keeps no lines.
+const QUIET_AFTER: Duration = Duration::from_secs(1);
+
+/// The lines of one queue.
+#[derive(Debug, Default)]
+struct QueueLines {
+    /// Those of the last invocations, which go into one object.
+    joined: Vec<WaitingLetter>,
+    /// The number of these invocations, and the age of the instance at the first.
+    invocations: u32,
+    since: Duration,
+    /// Those that were claimed and not woken, and the time from which on they may be listed anew.
+    left: Vec<WaitingLetter>,
+    left_until: Timestamp,
+}
+
+/// The lines of all queues.
+#[derive(Debug, Default)]
+pub(in crate::batch) struct UnlistedLetters {
+    queues: HashMap<String, QueueLines>,
+    /// The age of the instance at the end of its last invocation.
+    ended: Option<Duration>,
+}
+
+/// The invocation that hides letters.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::batch) struct ListingInvocation {
+    /// The age of the instance at its beginning, and now.
+    pub(in crate::batch) began: Duration,
+    pub(in crate::batch) age: Duration,
+    pub(in crate::batch) at: Timestamp,
+    /// True if letters of this queue are being woken: then all instances are to find them.
+    pub(in crate::batch) wakes: bool,
+}
+
+impl UnlistedLetters {
+    /// Adds the lines of an invocation, and returns those that are to be listed now. A busy instance lists those of several
+    /// invocations at once.
+    pub(in crate::batch) fn add(
+        &mut self,
+        queue: &str,
+        lines: Vec<WaitingLetter>,
+        now: ListingInvocation,
+    ) -> Vec<WaitingLetter> {
+        let ended = self.ended.replace(now.age);
+        let is_quiet = ended.is_none_or(|ended| now.began.saturating_sub(ended) >= QUIET_AFTER);
+        let known = self.queues.entry(queue.to_owned()).or_default();
+        if known.joined.is_empty() {
+            (known.invocations, known.since) = (0, now.began);
+        }
+        known.invocations += u32::from(!lines.is_empty());
+        known.joined.extend(lines);
+        let is_full = known.invocations >= MOST_JOINED || now.age.saturating_sub(known.since) >= JOINED_FOR;
+        // The newest lines come last: a letter may have several.
+        let mut listed = Vec::new();
+        if now.at > known.left_until {
+            listed.append(&mut known.left);
+        }
+        if is_quiet || is_full || now.wakes {
+            listed.append(&mut known.joined);
+        }
+        // What has shown meanwhile waits no more.
+        listed.retain(|line| line.shows() > now.at);
+        listed
+    }
+
+    /// Returns the lines of a queue's letters that wait for a later object.
+    pub(super) fn of(&self, queue: &str) -> impl Iterator<Item = &WaitingLetter> {
+        self.queues.get(queue).into_iter().flat_map(|known| &known.joined)
+    }
+
+    /// Keeps lines that were claimed and not woken, to list them anew after that time. Before it, they would be claimed again
+    /// at once.
+    pub(super) fn leave(&mut self, queue: &str, lines: Vec<WaitingLetter>, after: Timestamp) {
+        let known = self.queues.entry(queue.to_owned()).or_default();
+        known.left_until = if known.left.is_empty() { after } else { after.max(known.left_until) };
+        known.left.extend(lines);
+        known.left.truncate(MOST_LEFT);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::SignedDuration;
+    use serde_json::json;
+
+    use super::*;
+
+    fn line(number: usize) -> WaitingLetter {
+        let line = json!({ "letterId": number.to_string(), "messageId": number.to_string(), "receiptHandle": "h",
+            "rule": "default", "queueArn": "arn:aws:sqs:eu-central-1:123456789012:dlq",
+            "retry": { "number": 1, "of": 2 }, "since": "2026-11-01T12:00:00Z", "due": "2026-11-01T13:00:00Z" });
+        serde_json::from_value(line).unwrap()
+    }
+
+    /// Returns an invocation that begins so many milliseconds after noon and takes a tenth of a second.
+    fn invocation(millis: u64) -> ListingInvocation {
+        let noon: Timestamp = "2026-11-01T12:00:00Z".parse().unwrap();
+        let (began, age) = (Duration::from_millis(millis), Duration::from_millis(millis + 100));
+        ListingInvocation { began, age, at: noon + SignedDuration::try_from(age).unwrap(), wakes: false }
+    }
+
+    /// Returns how many lines invocations list that each hide a letter and begin at these milliseconds.
+    fn listed(begin: &[u64]) -> Vec<usize> {
+        let mut unlisted = UnlistedLetters::default();
+        begin.iter().map(|at| unlisted.add("dlq", vec![line(0)], invocation(*at)).len()).collect()
+    }
+
+    #[test]
+    fn a_quiet_instance_lists_at_once() {
+        assert_eq!(listed(&[0, 1_100, 2_300, 9_000]), [1, 1, 1, 1]);
+    }
+
+    #[test]
+    fn a_busy_instance_lists_the_lines_of_ten_invocations_or_ten_seconds() {
+        let quick: Vec<_> = (0..22).map(|number| number * 200).collect();
+        let expected = (0..22).map(|number| match number {
+            0 => 1,
+            10 | 20 => 10,
+            _ => 0,
+        });
+        assert_eq!(listed(&quick), expected.collect::<Vec<_>>());
+        let mut unlisted = UnlistedLetters::default();
+        let mut add = |at, lines| unlisted.add("dlq", lines, invocation(at)).len();
+        assert_eq!(add(0, vec![]), 0);
+        assert_eq!(add(500, vec![line(0), line(1)]), 0);
+        let later: Vec<_> = (1..=20).map(|number| add(500 + number * 500, vec![])).collect();
+        assert_eq!(
+            later.iter().position(|lines| *lines == 2),
+            Some(19),
+            "an invocation that hides nothing lists them"
+        );
+        assert_eq!(add(10_600, vec![line(2)]), 0);
+        assert_eq!(add(70_000, vec![]), 1, "it was quiet");
+    }
+
+    #[test]
+    fn what_shows_meanwhile_is_not_listed() {
+        let mut unlisted = UnlistedLetters::default();
+        assert_eq!(unlisted.add("dlq", vec![], invocation(0)), []);
+        assert_eq!(unlisted.add("dlq", vec![line(0)], invocation(200)), []);
+        assert_eq!(unlisted.add("dlq", vec![], invocation(3_600_000)), []);
+    }
+
+    #[test]
+    fn lines_are_listed_at_once_while_letters_are_woken() {
+        let mut unlisted = UnlistedLetters::default();
+        assert_eq!(unlisted.add("dlq", vec![], invocation(0)).len(), 0);
+        assert_eq!(unlisted.add("dlq", vec![line(0)], invocation(200)).len(), 0);
+        let wakes = ListingInvocation { wakes: true, ..invocation(400) };
+        assert_eq!(unlisted.add("dlq", vec![line(1)], wakes).len(), 2);
+    }
+
+    /// An instance has the letters of a queue and its requeue.
+    #[test]
+    fn each_queue_has_objects_of_its_own() {
+        let mut unlisted = UnlistedLetters::default();
+        assert_eq!(unlisted.add("dlq", vec![], invocation(0)).len(), 0);
+        assert_eq!(unlisted.add("dlq", vec![line(0)], invocation(200)).len(), 0);
+        assert_eq!(unlisted.add("requeue", vec![line(1)], invocation(400)).len(), 0);
+        assert_eq!(unlisted.add("requeue", vec![], invocation(2_000)), [line(1)]);
+        assert_eq!(unlisted.add("dlq", vec![line(2)], invocation(2_200)).len(), 0);
+    }
+
+    #[test]
+    fn lines_that_were_claimed_and_not_woken_are_listed_anew_later() {
+        let mut unlisted = UnlistedLetters::default();
+        let at = |millis| invocation(millis).at;
+        unlisted.leave("dlq", vec![line(0)], at(5_000));
+        unlisted.leave("dlq", vec![line(1)], at(7_000));
+        assert_eq!(unlisted.add("dlq", vec![], invocation(7_000)), []);
+        assert_eq!(unlisted.add("dlq", vec![], invocation(7_100)), [line(0), line(1)]);
+        assert_eq!(unlisted.add("dlq", vec![], invocation(7_200)), []);
+    }
+}
