@@ -108,6 +108,7 @@ fn waiting(text: &str) -> WaitingOne {
         due: now() + SignedDuration::from_hours(1),
         retry: (4, 12),
         held_by: Some(text.to_owned()),
+        claimed: false,
     }
 }
 
@@ -201,6 +202,7 @@ pub fn pages(text: &str, door: &PageHost) -> Vec<(String, String)> {
         by: GroupField::Target,
         of: of.clone(),
         letters: 2,
+        claimed: 3,
         more: true,
         span: ChartSpan { from: now(), to: now() + SignedDuration::from_hours(12) },
         due,

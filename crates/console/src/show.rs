@@ -110,7 +110,7 @@ async fn read(view: &ViewContext<'_>, clients: &ConsoleClients, times: PageDeadl
         }
         PageKind::Waiting { by, of } => {
             let WaitingListPart { letters, more, unread } =
-                read::read_waiting(account, clients, now, times.end).await;
+                read::read_waiting(account, clients, of, now, times.end).await;
             let waiting = WaitingSummary::of(letters, more, *by, of, now);
             PageContent { html: view::waiting(&waiting, view), unread }
         }

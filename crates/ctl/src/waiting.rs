@@ -1,7 +1,7 @@
 //! `redrivectl waiting`: counts hidden letters, and shows until when they wait.
 //!
 //! The list of waiting letters gives an upper bound: a delivered letter stays on it until it would have been
-//! due. The number for a whole queue comes from SQS, which gives approximate numbers.
+//! due, unless the function claimed it to wake it. The number for a whole queue comes from SQS, which gives approximate numbers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,6 +32,8 @@ struct WaitingCounts {
     held: BTreeMap<String, u64>,
     /// The totals of the queues, or why SQS gave none.
     queues: Vec<(Arn, Result<QueueTotal, String>)>,
+    /// The number of letters whose endpoint is back, and which the function has claimed to wake them.
+    claimed: u64,
     /// Lines and objects of the list that could not be read.
     unread: u64,
 }
@@ -73,9 +75,13 @@ async fn counted(
     control.read_waiting(&mut list, now, targets.as_deref(), keep, |_| ()).await?;
 
     let mut groups: BTreeMap<Option<String>, DueCount> = BTreeMap::new();
-    let (mut held, mut queues) = (BTreeMap::new(), BTreeSet::new());
+    let (mut held, mut queues, mut claimed) = (BTreeMap::new(), BTreeSet::new(), 0);
     for line in list.due_after(now) {
         let Some((name, by, queue)) = &line.kept else { continue };
+        if line.claimed {
+            claimed += 1;
+            continue;
+        }
         if let Some(by) = by {
             *held.entry(by.clone()).or_default() += 1;
         }
@@ -90,7 +96,7 @@ async fn counted(
         let total = total(&clients.sqs, &queue).await;
         totals.push((queue, total));
     }
-    Ok(WaitingCounts { by: args.by, groups, held, queues: totals, unread: list.unread() })
+    Ok(WaitingCounts { by: args.by, groups, held, queues: totals, claimed, unread: list.unread() })
 }
 
 impl WaitingCounts {
@@ -129,6 +135,12 @@ impl CommandResult for WaitingCounts {
                 thousands(unread)
             ),
         });
+        if self.claimed > 0 {
+            lines.push(format!(
+                "Not counted: {} whose endpoint is back. The function has woken them or is about to.",
+                count(self.claimed, "letter")
+            ));
+        }
         if !self.held.is_empty() {
             let held = self.held.iter();
             let by = held.map(|(by, letters)| format!("{} by {}", thousands(*letters), harmless(by)));
@@ -159,7 +171,7 @@ impl CommandResult for WaitingCounts {
         });
         json!({
             "groups": groups.collect::<Vec<_>>(), "letters": self.letters(), "atMost": self.unread == 0,
-            "held": self.held, "unread": self.unread, "queues": queues.collect::<Vec<_>>(),
+            "held": self.held, "claimed": self.claimed, "unread": self.unread, "queues": queues.collect::<Vec<_>>(),
         })
     }
 

@@ -1,17 +1,21 @@
 //! Reads the list of waiting letters: objects with one line per letter, in folders by queue and hour.
 
 use std::collections::{HashMap, HashSet};
+use std::time::Duration;
 
 use aws_sdk_s3::error::ProvideErrorMetadata;
 use aws_sdk_s3::primitives::ByteStream;
 use futures_util::stream::{self, StreamExt};
 use jiff::{SignedDuration, Timestamp};
+use redrive_core::batch::DocumentRead;
 use redrive_core::endpoint::TargetName;
 use redrive_core::failure::Failure;
 use redrive_core::policy::VISIBILITY_CEILING;
 use redrive_core::waiting::{
-    WaitingKey, WaitingLetter, waiting_from, waiting_hour, waiting_root, written_at,
+    Recoveries, WaitingKey, WaitingLetter, waiting_from, waiting_hour, waiting_root, written_at,
 };
+
+use tokio::time::Instant;
 
 use super::ControlObjects;
 use crate::clients::failure_of_call;
@@ -25,6 +29,9 @@ const MAX_OBJECT_BYTES: usize = 32 * 1024 * 1024;
 
 /// The longest time for which letters are hidden.
 const MAX_HIDDEN_TIME: SignedDuration = SignedDuration::from_secs(VISIBILITY_CEILING.cast_signed());
+
+/// The time that it may take to read which lines were claimed.
+const CLAIMS_TIME: Duration = Duration::from_secs(3);
 
 /// The number of listings that look for the newest objects of a queue.
 const MAX_LISTINGS: u32 = 14;
@@ -41,19 +48,23 @@ pub struct WaitingList<T> {
     bad_objects: u64,
     /// The number of objects that were left out because there were too many.
     left_out: usize,
+    /// The endpoints that are back, and how far the list has been claimed for them.
+    recoveries: Recoveries,
 }
 
 /// The part of a line that is kept.
 #[derive(Debug, Clone)]
 pub struct WaitingLine<T> {
-    /// The time of the invocation that wrote the line.
-    written: Timestamp,
+    /// The time when the letter was hidden. Lines may be listed later, and listed anew.
+    hidden: Timestamp,
     /// The time at which the letter's next retry is due.
     pub due: Timestamp,
     /// The time at which it becomes visible by itself. From then on its receipt handle is an old one.
     pub shows: Timestamp,
     /// The time at which the letter first arrived.
     pub since: Timestamp,
+    /// True if its endpoint is back, and the function has claimed the line: it has woken the letter or is about to.
+    pub claimed: bool,
     /// The value that the caller keeps of the line.
     pub kept: T,
 }
@@ -67,14 +78,34 @@ enum ListObject {
 
 impl<T> Default for WaitingList<T> {
     fn default() -> Self {
-        Self { letters: HashMap::new(), seen: HashSet::new(), bad_lines: 0, bad_objects: 0, left_out: 0 }
+        Self {
+            letters: HashMap::new(),
+            seen: HashSet::new(),
+            bad_lines: 0,
+            bad_objects: 0,
+            left_out: 0,
+            recoveries: Recoveries::default(),
+        }
     }
 }
 
 impl<T> WaitingList<T> {
-    /// Returns the lines of the letters that wait until later than `then`.
+    /// Returns the lines of the letters that wait until later than `then`, those that were claimed included.
     pub fn due_after(&self, then: Timestamp) -> impl Iterator<Item = &WaitingLine<T>> {
         self.letters.values().filter(move |line| line.due > then)
+    }
+
+    /// Returns the lines of the letters that wait until later than `then`, without those that were claimed.
+    pub fn unclaimed_after(&self, then: Timestamp) -> impl Iterator<Item = &WaitingLine<T>> {
+        self.due_after(then).filter(|line| !line.claimed)
+    }
+
+    /// Reads which lines were claimed. It is best effort: without it they count as waiting.
+    async fn read_claims(&mut self, control: &ControlObjects) {
+        let read = control.read_recoveries(None, Instant::now() + CLAIMS_TIME).await;
+        if let Ok(DocumentRead::Document { json, .. }) = read {
+            self.recoveries = Recoveries::parse(&json).unwrap_or_default();
+        }
     }
 
     /// Returns the number of lines and objects that could not be read.
@@ -105,23 +136,18 @@ impl<T> WaitingList<T> {
         keep: impl Fn(Timestamp, WaitingLetter) -> T,
         progress: impl FnMut(usize),
     ) -> Result<(), Failure> {
+        self.read_claims(control).await;
         let mut keys = Vec::new();
         for queue in queues(control).await? {
             keys.extend(keys_of(control, &queue, now, usize::MAX).await?.0);
         }
-        if let Some(targets) = targets {
-            let digests: Vec<_> = targets.iter().map(TargetName::digest).collect();
-            keys.retain(|(key, _)| {
-                let key = WaitingKey::read(key);
-                digests.iter().any(|digest| key.may_have(digest))
-            });
-        }
+        keep_of(targets, &mut keys);
         self.left_out = 0;
         self.take_all(control, keys, keep, progress).await;
         Ok(())
     }
 
-    /// Reads the newest objects: at most `most` objects, which together have at most `bytes` bytes. Several
+    /// Reads the newest objects that may have letters of these targets, or the newest of all without targets: at most `most` objects, which together have at most `bytes` bytes. Several
     /// queues are listed at the same time.
     ///
     /// # Errors
@@ -131,11 +157,12 @@ impl<T> WaitingList<T> {
         &mut self,
         control: &ControlObjects,
         now: Timestamp,
+        targets: Option<&[TargetName]>,
         (most, bytes): (usize, u64),
         keep: impl Fn(Timestamp, WaitingLetter) -> T,
     ) -> Result<(), Failure> {
-        let queues = queues(control).await?;
-        let listed = stream::iter(queues).map(async |queue| keys_of(control, &queue, now, most).await);
+        let (queues, ()) = tokio::join!(queues(control), self.read_claims(control));
+        let listed = stream::iter(queues?).map(async |queue| keys_of(control, &queue, now, most).await);
         let listed: Vec<_> = listed.buffer_unordered(CONCURRENT_LIST_READS).collect().await;
         let mut keys = Vec::new();
         self.left_out = 0;
@@ -144,6 +171,7 @@ impl<T> WaitingList<T> {
             keys.extend(of_queue);
             self.left_out += usize::from(is_cut);
         }
+        keep_of(targets, &mut keys);
         keys.sort_unstable_by_key(|(key, _)| std::cmp::Reverse(written_at(key)));
         let mut left = bytes;
         let fits = |(_, size): &&(String, u64)| {
@@ -193,11 +221,13 @@ impl<T> WaitingList<T> {
                 continue;
             };
             let id = (letter.queue_arn.resource().to_owned(), letter.message_id.clone());
-            if self.letters.get(&id).is_some_and(|known| known.written > written) {
+            let hidden = letter.hidden.unwrap_or(written);
+            if self.letters.get(&id).is_some_and(|known| known.hidden > hidden) {
                 continue;
             }
             let line = WaitingLine {
-                written,
+                claimed: self.recoveries.has_claimed(below_queue(key), &letter),
+                hidden,
                 due: letter.due,
                 shows: letter.shows(),
                 since: letter.since,
@@ -206,6 +236,21 @@ impl<T> WaitingList<T> {
             self.letters.insert(id, line);
         }
     }
+}
+
+/// Keeps the keys of objects that may have letters of these targets.
+fn keep_of(targets: Option<&[TargetName]>, keys: &mut Vec<(String, u64)>) {
+    let Some(targets) = targets else { return };
+    let digests: Vec<_> = targets.iter().map(TargetName::digest).collect();
+    keys.retain(|(key, _)| {
+        let key = WaitingKey::read(key);
+        digests.iter().any(|digest| key.may_have(digest))
+    });
+}
+
+/// Returns a key below the prefix of its queue.
+fn below_queue(key: &str) -> &str {
+    key.find("hour=").map_or(key, |from| &key[from..])
 }
 
 /// Returns the common beginning of the keys of each queue.

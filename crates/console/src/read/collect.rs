@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use redrive_archive::{ArchiveSweep, ArchiveWalk, LetterIdentity, Selection, SweepEnd, WalkItem};
-use redrive_aws::control::{ControlObjects, WaitingList};
+use redrive_aws::control::{ControlObjects, WaitingLine, WaitingList};
 use redrive_core::batch::DocumentRead;
+use redrive_core::endpoint::TargetName;
 use redrive_core::failure::Failure;
 use redrive_core::policy::Overrides;
 use redrive_core::waiting::{Recoveries, WaitingLetter};
@@ -105,7 +106,7 @@ pub(crate) async fn collect(
     let mut index = KeyCounts::default();
     let (swept, waiting) = tokio::join!(
         sweep(account, clients, of, span, times.listed, &mut index),
-        read_waiting(account, clients, account.clock.now(), times.listed)
+        read_waiting(account, clients, of, account.clock.now(), times.listed)
     );
     let mut unread = Vec::new();
     let more = match swept {
@@ -117,8 +118,10 @@ pub(crate) async fn collect(
     };
     let WaitingListPart { letters, more: more_waiting, unread: of_list } = waiting;
     unread.extend(of_list);
-    let waiting = letters.into_iter().filter(|letter| of.takes(|field| letter.fields.get(field)));
-    let waiting = waiting.collect();
+    let waiting = letters
+        .into_iter()
+        .filter(|letter| !letter.claimed && of.takes(|field| letter.fields.get(field)))
+        .collect();
     let mut collected = CollectedLetters {
         index,
         more,
@@ -255,10 +258,11 @@ pub(crate) struct WaitingListPart {
     pub(crate) unread: Vec<String>,
 }
 
-/// Reads the list of waiting letters.
+/// Reads the list of waiting letters: those of one target, if the filter asks for one.
 pub(crate) async fn read_waiting(
     account: &ConsoleAccount,
     clients: &ConsoleClients,
+    of: &Filter,
     now: Timestamp,
     until: Instant,
 ) -> WaitingListPart {
@@ -266,9 +270,17 @@ pub(crate) async fn read_waiting(
     let what = "the list of waiting letters";
     let mut list = WaitingList::default();
     let keep = |_, letter: WaitingLetter| WaitingOne::from(letter);
+    let target = of.get(GroupField::Target).map(|target| [TargetName::read(target)]);
+    let targets = target.as_ref().map(<[_; 1]>::as_slice);
     let read = timeout_at(
         until,
-        list.read_newest(&control, now, (MAX_WAITING_LIST_OBJECTS as usize, MAX_WAITING_LIST_BYTES), keep),
+        list.read_newest(
+            &control,
+            now,
+            targets,
+            (MAX_WAITING_LIST_OBJECTS as usize, MAX_WAITING_LIST_BYTES),
+            keep,
+        ),
     )
     .await;
     let mut missing = Vec::new();
@@ -284,7 +296,8 @@ pub(crate) async fn read_waiting(
     if list.left_out() > 0 {
         missing.push(format!("older entries of {what}: it is longer than a page can read"));
     }
-    let mut letters: Vec<_> = list.due_after(now).map(|line| line.kept.clone()).collect();
+    let one = |line: &WaitingLine<WaitingOne>| WaitingOne { claimed: line.claimed, ..line.kept.clone() };
+    let mut letters: Vec<_> = list.due_after(now).map(one).collect();
     letters.sort_by(|one, other| (one.due, &one.id).cmp(&(other.due, &other.id)));
     WaitingListPart { letters, more: !missing.is_empty(), unread: missing }
 }

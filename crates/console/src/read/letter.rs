@@ -107,9 +107,10 @@ pub(crate) async fn letter(
     times: PageDeadlines,
 ) -> (LetterHistory, Vec<String>) {
     let mut missing = Vec::new();
+    let every = Filter::default();
     let (archived, waiting, log) = tokio::join!(
         archived(account, clients, one, span, times),
-        read_waiting(account, clients, account.clock.now(), times.listed),
+        read_waiting(account, clients, &every, account.clock.now(), times.listed),
         log(account, clients, one, span, times.end),
     );
     let found = archived.unwrap_or_else(|why| {

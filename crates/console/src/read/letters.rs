@@ -44,6 +44,8 @@ pub struct WaitingOne {
     pub retry: (u32, u32),
     /// The override or the rule that holds it, if any.
     pub held_by: Option<String>,
+    /// True if its endpoint is back, and the function has claimed it: it has woken the letter or is about to.
+    pub claimed: bool,
 }
 
 /// The values of a letter's fields.
@@ -131,6 +133,7 @@ impl From<WaitingLetter> for WaitingOne {
             due: letter.due,
             retry: (letter.retry.number, letter.retry.of),
             held_by: letter.held_by,
+            claimed: false,
         }
     }
 }

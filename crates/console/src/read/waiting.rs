@@ -22,6 +22,8 @@ pub struct WaitingSummary {
     pub of: Filter,
     /// The number of letters.
     pub letters: u64,
+    /// The number of further letters, whose endpoint is back: the function has woken them or is about to.
+    pub claimed: u64,
     /// True if there may be more letters.
     pub more: bool,
     /// The time range of the histogram, up to the longest time that SQS hides a letter.
@@ -54,8 +56,8 @@ impl WaitingSummary {
     pub(crate) fn of(all: Vec<WaitingOne>, more: bool, by: GroupField, of: &Filter, now: Timestamp) -> Self {
         let ceiling = SignedDuration::from_secs(i64::try_from(VISIBILITY_CEILING).unwrap_or(i64::MAX));
         let span = ChartSpan { from: now, to: now.saturating_add(ceiling).unwrap_or(Timestamp::MAX) };
-        let letters: Vec<_> =
-            all.into_iter().filter(|letter| of.takes(|field| letter.fields.get(field))).collect();
+        let taken = all.into_iter().filter(|letter| of.takes(|field| letter.fields.get(field)));
+        let (claimed, letters): (Vec<_>, Vec<_>) = taken.partition(|letter| letter.claimed);
         let mut due = [0; PARTS];
         let mut groups: BTreeMap<GroupValue, WaitingGroup> = BTreeMap::new();
         for letter in &letters {
@@ -78,6 +80,7 @@ impl WaitingSummary {
             by,
             of: of.clone(),
             letters: count,
+            claimed: claimed.len() as u64,
             more,
             span,
             due,

@@ -24,7 +24,7 @@ const FIELDS: [GroupField; 6] = [
 /// Renders the waiting letters.
 #[must_use]
 pub fn waiting(waiting: &WaitingSummary, view: &ViewContext<'_>) -> Markup {
-    let WaitingSummary { by, of, letters: all, more, rows, further, held, next, .. } = waiting;
+    let WaitingSummary { by, of, letters: all, claimed, more, rows, further, held, next, .. } = waiting;
     let page = |by| PageKind::Waiting { by, of: of.clone() };
     let on = || ActionObject::Letters { of: of.clone(), since: None, until: None };
     let acts =
@@ -38,6 +38,11 @@ pub fn waiting(waiting: &WaitingSummary, view: &ViewContext<'_>) -> Markup {
                 ", by the list of those"
             }
             " hidden for more than two minutes. No message is received for this page."
+        }
+        @if *claimed > 0 {
+            p class="facts" {
+                "Not counted: " strong { (count(*claimed, "letter")) } " whose endpoint is back. The function has woken them or is about to."
+            }
         }
         @if !held.is_empty() {
             p class="facts" {

@@ -25,6 +25,7 @@ use redrive_core::batch::ArchiveContext;
 use redrive_core::endpoint::TargetName;
 use redrive_core::failure::{Failure, FailureClass};
 use redrive_core::policy::ArchiveReason;
+use redrive_core::waiting::WaitingKey;
 use redrive_support::{DLQ, NOW, RecordBuilder, TestAccount, at, context, letter};
 use serde_json::{Value, json};
 use tokio::time::{Duration, Instant};
@@ -146,8 +147,8 @@ fn line(id: &str, but: &Value) -> Value {
 /// Puts an object into the list of waiting letters.
 fn list(cloud: &TestAccount, minutes_ago: i64, lines: &[Value]) {
     let written = at(NOW - minutes_ago * MINUTE);
-    let key =
-        redrive_core::waiting::WaitingKey::default().key(CONTROL, &DLQ.parse().unwrap(), written, "req-1");
+    let known: Vec<_> = lines.iter().filter_map(|line| serde_json::from_value(line.clone()).ok()).collect();
+    let key = WaitingKey::of(&known).key(CONTROL, &DLQ.parse().unwrap(), written, "req-1");
     let text: String = lines.iter().flat_map(|line| [line.to_string(), "\n".to_owned()]).collect();
     cloud.put(&format!("{BUCKET}/{key}"), &text);
 }

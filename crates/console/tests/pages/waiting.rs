@@ -48,6 +48,35 @@ async fn letters_are_counted_by_field_and_by_when_they_are_due() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn letters_that_the_function_has_claimed_are_counted_apart() {
+    let cloud = outage();
+    let hidden = |id: &str| line(id, &json!({ "recovers": true, "hidden": at(NOW - 20 * MINUTE) }));
+    list(&cloud, 20, &[hidden("d"), hidden("e")]);
+    let endpoint = json!({ "queue": "payments-dlq", "target": WORKER, "recoveredAt": at(NOW - 5 * MINUTE),
+        "place": "hour=2026-11-01T11/20261101T115500.000Z", "isDone": true });
+    let document = json!({ "version": 1, "endpoints": [endpoint] });
+    cloud.put("my-bucket/dead-letters-control/recoveries.json", &document.to_string());
+    let (_, parsed, text) = page(&shown(&cloud), "waiting").await;
+    assert!(text.contains("at most 3 letters wait, by the list"), "{text}");
+    assert!(text.contains("Not counted: 2 letters whose endpoint is back."), "{text}");
+    assert_eq!(rows(&parsed, "Letters that wait, by target")[0][1], "2");
+    let (_, _, text) = page(&shown(&cloud), &group(&[(GroupField::Target, WORKER)])).await;
+    assert!(!text.contains("5 waiting letters") && !text.contains("4 waiting letters"), "{text}");
+}
+
+/// Of a target, objects without its letters are not read.
+#[tokio::test(start_paused = true)]
+async fn of_a_target_only_its_objects_are_read() {
+    let cloud = outage();
+    list(&cloud, 25, &[line("other", &json!({ "target": BILLING }))]);
+    cloud.forget();
+    let (_, _, text) = page(&shown(&cloud), &format!("waiting?by=error&target={WORKER}")).await;
+    assert!(text.contains("at most 2 letters wait"), "{text}");
+    let read = cloud.calls("GetObject");
+    assert_eq!(read.iter().filter(|call| call.target.contains("/waiting/")).count(), 2, "{read:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_holds_letters_is_said() {
     let cloud = TestAccount::new();
     let held = json!({ "heldBy": "override o1" });

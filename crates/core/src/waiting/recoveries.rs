@@ -4,6 +4,7 @@
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
+use super::WaitingLetter;
 use crate::endpoint::TargetName;
 
 /// The version of the document.
@@ -135,6 +136,18 @@ impl Recoveries {
     #[must_use]
     pub fn of(&self, queue: &str, target: &TargetName) -> Option<&EndpointRecovery> {
         self.0.iter().find(|one| one.queue == queue && one.target == *target)
+    }
+
+    /// Reports whether a line has been claimed, so that its letter was woken or is about to be: its endpoint is back. `key` is
+    /// that of its object, below the prefix of its queue.
+    #[must_use]
+    pub fn has_claimed(&self, key: &str, line: &WaitingLetter) -> bool {
+        let known = line.target.as_ref().and_then(|target| self.of(line.queue_arn.resource(), target));
+        known.is_some_and(|known| {
+            line.recovers
+                && line.hidden <= known.recovered_at
+                && known.place.as_deref().is_some_and(|place| key <= place)
+        })
     }
 
     /// Returns the endpoint, to change it. One that is unknown is added.

@@ -67,6 +67,9 @@ impl OverridePreview {
                 ),
             );
         }
+        if touched.claimed > 0 {
+            say("being woken", touched.claimed_in_words());
+        }
         say(
             "not counted",
             "letters that are hidden for less than two minutes, or not received yet".to_owned(),
@@ -145,7 +148,7 @@ impl CommandResult for OverridePreview {
 impl WakeEstimate {
     /// Returns how long it takes to wake letters at this rate, in letters a second.
     pub(super) fn of(touched: MatchCounts, rate: u32) -> Self {
-        let (letters, begins_after_seconds) = (touched.yes + touched.maybe, WAKE_DELAY.as_secs());
+        let (letters, begins_after_seconds) = (touched.woken(), WAKE_DELAY.as_secs());
         let takes_seconds = begins_after_seconds + letters.div_ceil(u64::from(rate));
         Self { letters, rate, begins_after_seconds, takes_seconds }
     }
@@ -185,9 +188,23 @@ pub(super) fn signature(by: &str, checked: bool) -> String {
 }
 
 impl MatchCounts {
+    /// Returns the number of letters that are asked to wake.
+    pub(crate) fn woken(self) -> u64 {
+        self.yes + self.maybe + self.claimed
+    }
+
+    /// Says what those are that the function has claimed.
+    pub(crate) fn claimed_in_words(self) -> String {
+        format!(
+            "{} more, whose endpoint is back: the function has woken them or is about to",
+            count(self.claimed, "letter")
+        )
+    }
+
     pub(super) fn to_json(self, undecided: &[String]) -> Value {
         json!({
             "touched": self.yes, "maybe": self.maybe, "undecided": undecided, "stillHeld": self.held,
+            "claimed": self.claimed,
             "unread": self.unread, "atMost": true,
         })
     }

@@ -88,6 +88,8 @@ pub(crate) struct MatchCounts {
     pub(crate) maybe: u64,
     /// Letters that another override holds.
     pub(crate) held: u64,
+    /// Letters whose endpoint is back, and which the function has woken or is about to wake. They may wait all the same.
+    pub(crate) claimed: u64,
     /// Lines and objects of the list that could not be read.
     pub(crate) unread: u64,
 }
@@ -189,6 +191,10 @@ impl LetterWaker {
     pub(super) fn touched(&self, now: Timestamp) -> MatchCounts {
         let mut touched = MatchCounts { unread: self.list.unread(), ..MatchCounts::default() };
         for line in self.list.due_after(now) {
+            if line.claimed && line.kept.touches > ReachAnswer::No {
+                touched.claimed += 1;
+                continue;
+            }
             touched.held += u64::from(line.kept.held);
             match line.kept.touches {
                 ReachAnswer::Yes => touched.yes += 1,

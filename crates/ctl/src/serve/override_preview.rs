@@ -111,6 +111,9 @@ fn touched(touched: MatchCounts, undecided: &[String]) -> Vec<(&'static str, Str
         };
         rows.push(("may affect", format!("{more} more{why}")));
     }
+    if touched.claimed > 0 {
+        rows.push(("being woken", touched.claimed_in_words()));
+    }
     if touched.held > 0 {
         rows.push((
             "sleeps on",

@@ -66,7 +66,7 @@ impl ActionPreview {
         let facts = vec![unread, noted(&notes)];
         // A letter that was delivered since is on the list until it was due.
         Self {
-            letters: touched.yes + touched.maybe,
+            letters: touched.woken(),
             is_bound: true,
             is_unchecked: false,
             rows,

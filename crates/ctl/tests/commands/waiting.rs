@@ -97,6 +97,51 @@ async fn letters_are_counted_by_what_is_asked_for() {
     );
 }
 
+/// Returns the document of recoveries: the worker is back since eleven, and its letters are claimed that were listed until then.
+pub(crate) fn put_recovery(cloud: &TestAccount) {
+    let endpoint = json!({ "queue": "payments-dlq", "target": "arn:aws:sqs:eu-central-1:123456789012:payments-worker",
+        "recoveredAt": "2026-11-01T11:00:00Z", "place": "hour=2026-11-01T10/20261101T103000.000Z", "isDone": true });
+    let document = json!({ "version": 1, "endpoints": [endpoint] });
+    cloud.put("my-bucket/dead-letters-control/recoveries.json", &document.to_string());
+}
+
+/// Returns a line that waits for its endpoint since ten.
+pub(crate) fn recovering(id: &str, hidden: &str) -> Value {
+    letter(id, &json!({ "recovers": true, "hidden": hidden }))
+}
+
+/// Their endpoint is back, so they may be delivered by now.
+#[tokio::test]
+async fn letters_that_the_function_has_claimed_are_counted_apart() {
+    let cloud = TestAccount::new();
+    let ten = "2026-11-01T10:00:00Z";
+    let claimed = [recovering("a", ten), recovering("b", ten), recovering("again", ten)];
+    list(&cloud, ten, &lines(&[&claimed[..], &[letter("held", &json!({}))]].concat()));
+    list(&cloud, "2026-11-01T10:45:00Z", &lines(&[recovering("behind-the-place", "2026-11-01T10:45:00Z")]));
+    let failed_since = recovering("again", "2026-11-01T11:20:00Z");
+    list(&cloud, "2026-11-01T11:20:00Z", &lines(&[failed_since]));
+    let all = waiting(&cloud, &["--json"]).await.json();
+    assert_eq!(json!([all["letters"], all["claimed"]]), json!([5, 0]));
+    put_recovery(&cloud);
+    let json = waiting(&cloud, &["--json"]).await.json();
+    assert_eq!(json!([json["letters"], json["claimed"]]), json!([3, 2]));
+    let text = waiting(&cloud, &[]).await.text();
+    let says = "At most 3 letters wait, by the list of those hidden for more than two minutes.\n\
+                Not counted: 2 letters whose endpoint is back. The function has woken them or is about to.\n";
+    assert!(text.contains(says), "{text}");
+}
+
+/// A line may be listed anew long after it was written.
+#[tokio::test]
+async fn the_line_counts_of_when_a_letter_was_hidden_last() {
+    let cloud = TestAccount::new();
+    let line = |hidden: &str, due: &str| letter("a", &json!({ "hidden": hidden, "due": due }));
+    list(&cloud, "2026-11-01T11:00:00Z", &lines(&[line("2026-11-01T11:00:00Z", "2026-11-01T19:00:00Z")]));
+    list(&cloud, "2026-11-01T11:30:00Z", &lines(&[line("2026-11-01T10:00:00Z", "2026-11-01T16:00:00Z")]));
+    let json = waiting(&cloud, &["--json"]).await.json();
+    assert_eq!(json["groups"][0]["lastDue"], "2026-11-01T19:00:00Z");
+}
+
 #[tokio::test]
 async fn only_the_letters_that_are_asked_for_are_counted() {
     let cloud = outage();

@@ -8,6 +8,7 @@ use crate::batch::action::DocumentRead;
 use crate::batch::moment::Moment;
 use crate::endpoint::TargetName;
 use crate::failure::{Failure, FailureClass};
+use crate::policy::VISIBILITY_CEILING;
 use crate::waiting::{BadRecoveries, EndpointRecovery, Recoveries, waiting_from};
 
 /// The time after which the document is read again, as the overrides are.
@@ -18,6 +19,10 @@ const NEW_FOR: Duration = Duration::from_secs(1);
 
 /// The shortest time between two recoveries of one endpoint: a letter that fails whenever it is woken is woken no more often.
 const BETWEEN_RECOVERIES: SignedDuration = SignedDuration::from_mins(15);
+
+/// The longest time for which SQS hides a letter. As long it is kept that an endpoint was back: lines of letters that were woken
+/// look as if they waited.
+const LONGEST_HIDDEN: SignedDuration = SignedDuration::from_secs(VISIBILITY_CEILING.cast_signed());
 
 /// The document, and when it was read.
 #[derive(Debug, Default)]
@@ -88,7 +93,9 @@ fn counts(known: &EndpointRecovery, now: Timestamp) -> bool {
 
 /// Reports whether an entry says nothing any more.
 pub(super) fn is_over(known: &EndpointRecovery, now: Timestamp) -> bool {
-    known.down_since.is_none() && !counts(known, now)
+    known.down_since.is_none()
+        && !counts(known, now)
+        && known.recovered_at.is_none_or(|at| now.duration_since(at) >= LONGEST_HIDDEN)
 }
 
 /// Takes note that an endpoint that was down has accepted a letter. Returns whether that is a recovery.
@@ -98,11 +105,14 @@ pub(super) fn recover(known: &mut EndpointRecovery, now: Timestamp) -> bool {
         return false;
     }
     let down_since = known.down_since.take();
-    // Another instance may have seen it fail before.
+    // Another instance may have seen it fail before. What was hidden earlier than SQS can hide shows by now.
     let first = down_since.and_then(|since| since.checked_sub(BETWEEN_RECOVERIES).ok());
-    let place = || first.map(waiting_from);
+    let first = first.max(now.checked_sub(LONGEST_HIDDEN).ok());
+    // One that counts no more says nothing of the letters of this outage.
+    let is_behind = counts(known, now);
+    let place = known.place.take().filter(|_| is_behind);
+    known.place = place.or_else(|| first.map(waiting_from));
     (known.recovered_at, known.is_done) = (Some(now), false);
-    known.place = known.place.take().or_else(place);
     true
 }
 

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::{DOCUMENT, ids, override_, overrides, put_overrides, retry_topic, run, run_in, shown};
 use crate::CommandWorld;
-use crate::waiting::{letter, lines, list};
+use crate::waiting::{letter, lines, list, put_recovery, recovering};
 
 #[tokio::test(start_paused = true)]
 async fn a_retry_wakes_by_the_newest_line_once_every_instance_has_read_it() {
@@ -113,6 +113,22 @@ async fn nothing_wakes_before_twenty_seconds_and_then_at_the_rate() {
     assert!((9.0..9.5).contains(&(times[9] - times[0])), "{times:?}");
 }
 
+/// An instance may have ended that had claimed them.
+#[tokio::test(start_paused = true)]
+async fn letters_that_the_function_has_claimed_are_told_apart_and_woken() {
+    let cloud = TestAccount::new();
+    let ten = "2026-11-01T10:00:00Z";
+    list(&cloud, ten, &lines(&[recovering("a", ten), letter("b", &json!({}))]));
+    put_recovery(&cloud);
+    let text = run(&cloud, &retry_topic()).await.text();
+    assert!(text.contains("  affects      at most 1 letter on the list of waiting letters\n"), "{text}");
+    assert!(
+        text.contains("  being woken  1 letter more, whose endpoint is back: the function has woken them"),
+        "{text}"
+    );
+    assert_eq!(shown(&cloud).len(), 2);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_thousand_letters_wake_by_a_hundred_requests_in_two_seconds() {
     let cloud = TestAccount::new();
@@ -127,8 +143,8 @@ async fn a_thousand_letters_wake_by_a_hundred_requests_in_two_seconds() {
     assert!((21.9..22.2).contains(&took), "{took}");
     assert_eq!(cloud.calls("ChangeMessageVisibilityBatch").len(), 100);
     assert_eq!(shown(&cloud).len(), 1000);
-    // Every object of the list is read once, and the overrides twice.
-    assert_eq!(cloud.calls("GetObject").len(), 102);
+    // Every object of the list is read once; the overrides, and how far the list is claimed, twice.
+    assert_eq!(cloud.calls("GetObject").len(), 104);
     assert!(cloud.calls("ListObjectsV2").len() <= 4);
 }
 
