@@ -13,6 +13,7 @@ use redrive_core::failure::{
     DEADLINE_EXCEEDED, FUNCTION_ERROR, Failure, FailureClass, HANDLE_EXPIRED, MESSAGE_GONE,
 };
 use redrive_core::letter::{Letter, MARK_ATTRIBUTE, Mark, TrustedOrigins};
+use redrive_core::waiting::LISTED_ABOVE;
 use redrive_sim_queue::{ReceiptRefusal, SimMessage as Sending};
 
 use super::function::{
@@ -85,6 +86,8 @@ impl Simulation<'_> {
                 ActionAnswer::Archived(results.collect())
             }
             Action::Hide { letters, .. } => {
+                let is_listed = letters.iter().any(|(_, hide)| *hide > LISTED_ABOVE);
+                self.journal.counts.long_hides += u64::from(is_listed);
                 let hide = |(letter, hide): &(Arc<Letter>, u64)| self.hide(run, letter, *hide);
                 ActionAnswer::Hidden(letters.iter().map(hide).collect())
             }
@@ -94,7 +97,7 @@ impl Simulation<'_> {
                 let read = operator.read(self.now, unless.as_deref());
                 ActionAnswer::Overrides(if fails { Err(transient("SlowDown")) } else { Ok(read) })
             }
-            control => return (self.act_on_control(run, control), 0),
+            control => return (self.act_on_control(run, control), self.world.control_takes),
         };
         (answer, 0)
     }
@@ -123,7 +126,7 @@ impl Simulation<'_> {
                 ActionAnswer::Written(Ok(self.control.write(json, replaces.as_deref())))
             }
             Action::ListWaitingKeys { after, .. } => {
-                self.journal.counts.control_writes += 1;
+                self.journal.counts.control_listings += 1;
                 let keys = self.control.keys(requeue, after);
                 ActionAnswer::WaitingKeys(if fails { Err(failure()) } else { Ok(keys) })
             }
@@ -252,6 +255,8 @@ impl Simulation<'_> {
         let subscriber = world.subscriber(world.letters[receipt.who].to);
         let flaky = || self.chance.happens(subscriber.flaky).then(|| transient("InternalError"));
         let failure = failure.or_else(poison).or_else(flaky);
+        let failure =
+            failure.or_else(|| self.is_beyond(receipt.who).then(|| transient("ServiceUnavailable")));
         let attempt = FactKind::Attempt {
             number: delivery.retry.number,
             planned: delivery.retry.planned.map(since_begin),
@@ -259,8 +264,24 @@ impl Simulation<'_> {
             end,
             delivered: failure.is_none(),
         };
+        if failure.is_none() && world.letters[receipt.who].to > 0 {
+            self.journal.waits_of_others.push(end - world.letters[receipt.who].arrives);
+        }
         self.journal.note(receipt.who, message(run.requeue, receipt), self.now, attempt);
         failure.map_or(SendResult::Accepted, SendResult::Failed)
+    }
+
+    /// Reports whether the subscriber of a letter takes no more in this second, and counts the letter otherwise.
+    fn is_beyond(&mut self, who: usize) -> bool {
+        let limit = self.world.takes_a_second.filter(|_| self.world.letters[who].to == 0);
+        let Some(limit) = limit else { return false };
+        let second = self.now / SECOND;
+        let (counted, taken) = &mut self.taken;
+        if *counted != second {
+            (*counted, *taken) = (second, 0);
+        }
+        *taken += 1;
+        *taken > limit
     }
 
     fn move_away(&mut self, run: &ModelInvocation<'_>, one: &RequeueMove) -> SendResult {

@@ -5,13 +5,19 @@ use std::fmt::Write as _;
 use redrive_core::batch::{IN_FLIGHT_LIMIT, MAX_DELAY};
 use redrive_core::policy::VISIBILITY_CEILING;
 
+use super::journal::CallCounts;
 use super::outage::{BATCH_LETTERS, BATCH_TIME, ModelOutage, OutageToll};
+use super::recovery::RecoverySetup;
 use super::{DAY, HOUR, MINUTE, ModelMillis, SECOND};
 
 /// The price of a million requests in USD, for standard queues in us-east-1 after the free tier. Each 64 KB
 /// count as one request.
 /// <https://aws.amazon.com/sqs/pricing/>
 const SQS_MILLION: f64 = 0.40;
+/// The price in USD of a million writes or listings of S3, and of a million reads, in us-east-1.
+/// <https://aws.amazon.com/s3/pricing/>
+const S3_WRITES_MILLION: f64 = 5.0;
+const S3_READS_MILLION: f64 = 0.40;
 /// The price in USD of a million invocations, and of a GB-second on arm64, in us-east-1.
 /// <https://aws.amazon.com/lambda/pricing/>
 const LAMBDA_MILLION: f64 = 0.20;
@@ -65,8 +71,63 @@ pub fn tables() -> Vec<OutageTable> {
         OutageTable { name: "letters", head: LETTERS, rows: letters },
         OutageTable { name: "calls", head: CALLS, rows: calls },
         OutageTable { name: "without spill", head: LETTERS, rows: without },
+        recoveries(),
         waiting(),
     ]
+}
+
+/// Returns how soon letters arrive once their endpoint is back, with the list of waiting letters and without.
+fn recoveries() -> OutageTable {
+    let rows = RecoverySetup::all().into_iter().map(|(name, setup)| recovery(name, &setup)).collect();
+    OutageTable { name: "recoveries", head: RECOVERIES, rows }
+}
+
+const RECOVERIES: &str = "| outage | first | last after it | first, without the list | last after it | woken \
+    | attempts | of them early | objects of the list | USD | USD, without the list |";
+
+/// Returns the row of one outage.
+pub fn recovery(name: &str, setup: &RecoverySetup) -> String {
+    let (with, without) = (setup.toll(), RecoverySetup { listed: false, ..setup.clone() }.toll());
+    assert_eq!(with.delivered + with.archived, setup.letters, "none is delivered twice: {with:?}");
+    let mut row = format!("| {name} |");
+    for cell in [
+        span(with.first_after),
+        span(with.last_after),
+        span(without.first_after),
+        span(without.last_after),
+        number(with.woken),
+        number(with.attempts),
+        number(with.early),
+        number(with.lists),
+        dollars(with.cost),
+        dollars(without.cost),
+    ] {
+        write!(row, " {cell} |").unwrap();
+    }
+    row
+}
+
+/// Returns the cost of an outage in USD, with the calls that are made in fact: instances of the template's size get few letters
+/// at a time.
+pub fn recovery_cost(counts: &CallCounts) -> f64 {
+    let hides = (counts.hidden / 10).max(counts.hidden.min(counts.invocations));
+    let sqs = counts.invocations + hides + counts.deleted.div_ceil(10) + counts.woken.div_ceil(10);
+    let writes = counts.lists + counts.control_writes + counts.control_listings;
+    let seconds = real(u64::try_from(counts.busy).unwrap()) / 1_000.0;
+    let millions = real(sqs + counts.readings) * SQS_MILLION
+        + real(writes) * S3_WRITES_MILLION
+        + real(counts.control_reads) * S3_READS_MILLION
+        + real(counts.invocations) * LAMBDA_MILLION;
+    millions / 1e6 + seconds * FUNCTION_MEMORY_GB * LAMBDA_GB_SECOND
+}
+
+/// Returns a time in seconds, or longer than a quarter of an hour in minutes or hours.
+fn span(millis: ModelMillis) -> String {
+    match millis {
+        ..0 => "-".to_owned(),
+        0..1_000_000 => format!("{}.{} s", millis / SECOND, millis % SECOND / 100),
+        _ => duration(millis),
+    }
 }
 
 /// The rows of one outage.
@@ -109,7 +170,7 @@ fn letters(outage: &ModelOutage, toll: &OutageToll) -> String {
 }
 
 const CALLS: &str = "| failed a second, for | received | hidden | moved | deleted | SQS requests | SQS, USD \
-    | Lambda, USD | without a requeue, USD |";
+    | Lambda, USD | S3, USD, at most | without a requeue, USD |";
 
 fn calls(outage: &ModelOutage, with: &OutageToll, without: &OutageToll) -> String {
     let mut row = format!("| {} |", name(outage));
@@ -121,7 +182,8 @@ fn calls(outage: &ModelOutage, with: &OutageToll, without: &OutageToll) -> Strin
         number(whole(requests(with))),
         dollars(sqs(with)),
         dollars(lambda(with)),
-        dollars(sqs(without) + lambda(without)),
+        dollars(lists(with)),
+        dollars(sqs(without) + lambda(without) + lists(without)),
     ] {
         write!(row, " {cell} |").unwrap();
     }
@@ -135,6 +197,11 @@ fn requests(toll: &OutageToll) -> f64 {
 
 fn sqs(toll: &OutageToll) -> f64 {
     requests(toll) / 1e6 * SQS_MILLION
+}
+
+/// Returns the cost of the list of waiting letters, if no instance joined the lines of several invocations.
+fn lists(toll: &OutageToll) -> f64 {
+    real(toll.long_hides) / 1e6 * S3_WRITES_MILLION
 }
 
 /// Returns the cost of full batches, whose time is that of their letters.

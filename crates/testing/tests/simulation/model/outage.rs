@@ -6,20 +6,15 @@
 //! and there are correspondingly fewer of them.
 
 use redrive_core::batch::IN_FLIGHT_LIMIT;
-use redrive_core::policy::{Schedule, VISIBILITY_CEILING};
-use redrive_sim_queue::QueueSettings;
 
-use super::operator::ModelOperator;
 use super::queue::ModelQueue;
-use super::world::{ArrivalPlan, FailureStyle, ModelMapping, ModelSubscriber, ModelWorld, TroubleRates};
-use super::{HOUR, MINUTE, ModelMillis, SECOND};
+use super::world::{ArrivalPlan, ModelMapping, ModelSubscriber, ModelWorld};
+use super::worlds::filling;
+use super::{HOUR, ModelMillis, SECOND};
 
 /// The number of letters in a batch, and the time that an invocation takes for them.
 pub const BATCH_LETTERS: u64 = 1_000;
 pub const BATCH_TIME: ModelMillis = SECOND;
-
-/// The built-in policy's jitter.
-pub const BUILT_IN_JITTER: f64 = 0.1;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ModelOutage {
@@ -49,21 +44,10 @@ pub struct OutageToll {
     pub moved: u64,
     pub deleted: u64,
     pub readings: u64,
+    pub long_hides: u64,
     pub instances: u64,
     /// The time from the end of the outage to the last delivery.
     pub delivered_after: ModelMillis,
-}
-
-/// Returns a queue as the template makes it, with this limit in flight.
-pub fn queue(limit: u64) -> QueueSettings {
-    QueueSettings {
-        retention: 14 * 86_400,
-        visibility: 360,
-        in_flight: usize::try_from(limit).unwrap(),
-        lag: MINUTE,
-        shuffled: Some(1),
-        ..QueueSettings::default()
-    }
 }
 
 impl ModelOutage {
@@ -82,42 +66,21 @@ impl ModelOutage {
             ModelMillis::try_from(i128::from(who) * i128::from(self.lasts) / i128::from(number)).unwrap()
         };
         let limit = IN_FLIGHT_LIMIT / self.each;
-        let queue = queue(limit);
+        let base = filling(0, limit, 0);
         let world = ModelWorld {
-            seed: 1,
-            schedule: Schedule::BUILT_IN,
-            jitter: BUILT_IN_JITTER,
-            ceiling: VISIBILITY_CEILING,
-            fifo: false,
-            dlq: queue.clone(),
-            requeue: self.spill.then_some(queue),
-            believed_limit: limit,
-            step_aside: false,
+            requeue: self.spill.then(|| base.dlq.clone()),
             letters: (0..number)
                 .map(|who| ArrivalPlan { arrives: arrives(who), ..ArrivalPlan::default() })
                 .collect(),
-            subscriber: ModelSubscriber {
-                outages: vec![(0, self.lasts)],
-                fails: FailureStyle::AtOnce,
-                flaky: 0,
-                takes: 0..=0,
-            },
-            others: Vec::new(),
+            subscriber: ModelSubscriber { outages: vec![(0, self.lasts)], ..base.subscriber },
             mapping: ModelMapping {
                 batch: usize::try_from((BATCH_LETTERS / self.each).max(1)).unwrap(),
-                window: 0..=0,
-                late: 0..=200,
                 instances: u32::try_from((self.instances / self.batches()).max(1)).unwrap(),
-                off: vec![],
                 takes: BATCH_TIME,
+                ..base.mapping
             },
-            trouble: TroubleRates::default(),
-            operator: ModelOperator::default(),
-            listed: false,
-            told: false,
-            observed_until: 0,
-            schedule_from: None,
             until: None,
+            ..base
         };
         let story = world.count();
         let peak = |queue: &ModelQueue| u64::try_from(queue.messages.peak).unwrap();
@@ -136,6 +99,7 @@ impl ModelOutage {
             moved: counts.moved * each,
             deleted: counts.deleted * each,
             readings: counts.readings * self.batches(),
+            long_hides: counts.long_hides * self.batches(),
             instances: u64::try_from(story.peak_busy).unwrap() * self.batches(),
             delivered_after: story.journal.last_delivery - self.lasts,
         }

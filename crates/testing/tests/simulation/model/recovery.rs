@@ -1,22 +1,20 @@
 //! Outages of one endpoint at the size of the template: instances that get ten letters at a time, and calls that take their
 //! time. What is measured is how soon the letters arrive that wait when the endpoint is back.
 
-use std::fmt::Write as _;
-
 use jiff::SignedDuration;
 use redrive_core::batch::{ChangeKind, EndpointChange, IN_FLIGHT_LIMIT};
-use redrive_core::policy::{Schedule, VISIBILITY_CEILING};
 
+use super::figures::recovery_cost;
 use super::life::LawJudgement;
-use super::operator::ModelOperator;
-use super::outage::{BUILT_IN_JITTER, queue};
 use super::simulation::ModelStory;
-use super::world::{ArrivalPlan, FailureStyle, ModelMapping, ModelSubscriber, ModelWorld, TroubleRates};
-use super::{HOUR, MINUTE, ModelMillis, SECOND};
+use super::world::{ArrivalPlan, FailureStyle, ModelMapping, ModelSubscriber, ModelWorld};
+use super::worlds::filling;
+use super::{DAY, HOUR, MINUTE, ModelMillis, SECOND};
 
-/// The time that a request and, beside it, an invocation takes.
+/// The time that a request, beside it an invocation, and a call for a control object take.
 const CALL_TIME: ModelMillis = 20;
 const BATCH_OVERHEAD: ModelMillis = 60;
+const CONTROL_TIME: ModelMillis = 30;
 
 #[derive(Debug, Clone)]
 pub struct RecoverySetup {
@@ -26,10 +24,15 @@ pub struct RecoverySetup {
     /// The times when the endpoint is down.
     pub outages: Vec<(ModelMillis, ModelMillis)>,
     pub fails: FailureStyle,
+    /// The number of letters that it takes in a second.
+    pub takes_a_second: Option<u32>,
     pub instances: u32,
     pub spill: bool,
     /// Whether waiting letters are listed, and woken.
     pub listed: bool,
+    /// The time between letters for another endpoint, which works, until its last one.
+    pub others: Option<(ModelMillis, ModelMillis)>,
+    pub until: Option<ModelMillis>,
 }
 
 /// What became of the letters.
@@ -38,11 +41,18 @@ pub struct RecoveryToll {
     /// The time from the end of the last outage to the first delivery, and from there to the last.
     pub first_after: ModelMillis,
     pub last_after: ModelMillis,
+    pub letters: u64,
     pub delivered: u64,
+    pub archived: u64,
     pub attempts: u64,
+    pub early: u64,
     pub woken: u64,
-    /// The number of calls for control objects.
-    pub control_calls: u64,
+    /// The number of objects of the list.
+    pub lists: u64,
+    /// The cost of SQS, S3 and Lambda, in USD.
+    pub cost: f64,
+    /// The time that letters of the other endpoint waited: of all but one in a hundred it was shorter.
+    pub others_waited: ModelMillis,
 }
 
 impl RecoverySetup {
@@ -54,50 +64,53 @@ impl RecoverySetup {
             apart,
             outages: vec![(0, lasts)],
             fails: FailureStyle::AtOnce,
+            takes_a_second: None,
             instances: 2,
             spill: false,
             listed: true,
+            others: None,
+            until: None,
         }
     }
 
+    /// Returns an outage of an hour at ten letters a second.
+    pub fn an_hour() -> Self {
+        Self::outage(100, HOUR)
+    }
+
+    /// Returns three letters, and an outage that ends twenty minutes after so many hours.
+    pub fn few(hours: ModelMillis) -> Self {
+        Self { letters: 3, ..Self::outage(1, hours * HOUR + 20 * MINUTE) }
+    }
+
     pub fn world(&self) -> ModelWorld {
-        let queue = queue(IN_FLIGHT_LIMIT);
+        let base = filling(0, IN_FLIGHT_LIMIT, 0);
         let arrives = |who: u64| ModelMillis::try_from(who).unwrap() * self.apart;
+        let mut letters: Vec<_> = (0..self.letters)
+            .map(|who| ArrivalPlan { arrives: arrives(who), ..ArrivalPlan::default() })
+            .collect();
+        if let Some((apart, last)) = self.others {
+            let other = |number| ArrivalPlan { arrives: number * apart, to: 1, ..ArrivalPlan::default() };
+            letters.extend((0..last / apart).map(other));
+        }
+        let works = ModelSubscriber { takes: CALL_TIME..=CALL_TIME, ..base.subscriber };
         ModelWorld {
-            seed: 1,
-            schedule: Schedule::BUILT_IN,
-            jitter: BUILT_IN_JITTER,
-            ceiling: VISIBILITY_CEILING,
-            fifo: false,
-            dlq: queue.clone(),
-            requeue: self.spill.then_some(queue),
-            believed_limit: IN_FLIGHT_LIMIT,
-            step_aside: false,
-            letters: (0..self.letters)
-                .map(|who| ArrivalPlan { arrives: arrives(who), ..ArrivalPlan::default() })
-                .collect(),
-            subscriber: ModelSubscriber {
-                outages: self.outages.clone(),
-                fails: self.fails,
-                flaky: 0,
-                takes: CALL_TIME..=CALL_TIME,
-            },
-            others: Vec::new(),
+            requeue: self.spill.then(|| base.dlq.clone()),
+            letters,
+            subscriber: ModelSubscriber { outages: self.outages.clone(), fails: self.fails, ..works.clone() },
+            takes_a_second: self.takes_a_second,
+            others: self.others.map(|_| works).into_iter().collect(),
             mapping: ModelMapping {
                 batch: 10,
-                window: 0..=0,
                 late: 0..=20,
                 instances: self.instances,
-                off: vec![],
                 takes: BATCH_OVERHEAD,
+                ..base.mapping
             },
-            trouble: TroubleRates::default(),
-            operator: ModelOperator::default(),
             listed: self.listed,
-            told: false,
-            observed_until: 0,
-            schedule_from: None,
-            until: None,
+            control_takes: CONTROL_TIME,
+            until: self.until,
+            ..base
         }
     }
 
@@ -106,14 +119,37 @@ impl RecoverySetup {
         let counts = story.journal.counts;
         let end = self.outages.last().map_or(0, |(_, end)| *end);
         let first = story.journal.first_delivery.unwrap_or(ModelMillis::MAX);
+        let mut waits = story.journal.waits_of_others;
+        waits.sort_unstable();
         RecoveryToll {
             first_after: first - end,
             last_after: story.journal.last_delivery - first,
+            letters: self.letters,
             delivered: counts.delivered,
+            archived: counts.archived,
             attempts: counts.attempts,
+            early: counts.early,
             woken: counts.woken,
-            control_calls: counts.lists + counts.control_writes + counts.control_reads,
+            lists: counts.lists,
+            cost: recovery_cost(&counts),
+            others_waited: waits.get(waits.len() * 99 / 100).copied().unwrap_or_default(),
         }
+    }
+
+    /// Returns the outages of the page, by name. Those that are quick to simulate come first.
+    pub fn all() -> Vec<(&'static str, Self)> {
+        let hour = Self::an_hour;
+        vec![
+            ("10 a second, 1 h", hour()),
+            ("the same, four instances", Self { instances: 4, ..hour() }),
+            ("the same, eight instances", Self { instances: 8, ..hour() }),
+            ("10 a second, 1 h, the endpoint hangs", Self { fails: FailureStyle::Hanging, ..hour() }),
+            ("10 a second, 1 h, with a requeue", Self { spill: true, ..hour() }),
+            ("three letters, 9 h 20 min", Self::few(9)),
+            ("three letters, 19 h 20 min", Self::few(19)),
+            ("10 a second, 1 d", Self::outage(100, DAY)),
+            ("1,000 a second, 1 h, 50 instances", Self { instances: 50, ..Self::outage(10_000, HOUR) }),
+        ]
     }
 }
 
@@ -132,33 +168,4 @@ pub fn nobody_is_told_too_often(_: &ModelWorld, story: &ModelStory) -> LawJudgem
 
 pub fn is_down(change: &EndpointChange) -> bool {
     matches!(change.kind, ChangeKind::Down { .. })
-}
-
-/// Returns the table of `docs/figures.md`, in Markdown.
-pub fn table() -> String {
-    let an_hour = RecoverySetup::outage(100, HOUR);
-    let few = |hours| RecoverySetup { letters: 3, ..RecoverySetup::outage(1, hours * HOUR + 20 * MINUTE) };
-    let rows = [
-        ("10 a second for an hour, which fail at once", an_hour.clone()),
-        ("the same, four instances", RecoverySetup { instances: 4, ..an_hour.clone() }),
-        ("the same, eight instances", RecoverySetup { instances: 8, ..an_hour.clone() }),
-        (
-            "10 a second for an hour, which hang",
-            RecoverySetup { fails: FailureStyle::Hanging, ..an_hour.clone() },
-        ),
-        ("10 a second for an hour, with a requeue", RecoverySetup { spill: true, ..an_hour }),
-        ("three letters, for 9 h 20 min", few(9)),
-        ("three letters, for 19 h 20 min", few(19)),
-    ];
-    let mut table = "| letters that fail | first, with the list | last after it | first, without | last after it | woken | attempts \
-                     | calls of S3 |\n|---|---:|---:|---:|---:|---:|---:|---:|\n"
-        .to_owned();
-    for (name, setup) in rows {
-        let (with, without) = (setup.toll(), RecoverySetup { listed: false, ..setup }.toll());
-        let seconds = |millis: ModelMillis| format!("{}.{} s", millis / SECOND, millis % SECOND / 100);
-        let times = [with.first_after, with.last_after, without.first_after, without.last_after].map(seconds);
-        let counts = [with.woken, with.attempts, with.control_calls].map(|count| count.to_string());
-        writeln!(table, "| {name} | {} | {} |", times.join(" | "), counts.join(" | ")).unwrap();
-    }
-    table
 }

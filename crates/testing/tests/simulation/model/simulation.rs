@@ -94,6 +94,7 @@ impl<'w> Simulation<'w> {
             free: (0..processes).collect(),
             busy: 0,
             control: ModelControl::default(),
+            taken: (0, 0),
             journal: StoryJournal { counts_only, ..StoryJournal::default() },
             peak_busy: 0,
             peak_waiting: 0,

@@ -67,6 +67,8 @@ pub struct Simulation<'w> {
     pub(super) free: Vec<usize>,
     pub(super) busy: usize,
     pub(super) control: ModelControl,
+    /// The last second in which the first subscriber took letters, and their number.
+    pub(super) taken: (ModelMillis, u32),
     pub(super) journal: StoryJournal,
     pub(super) peak_busy: usize,
     pub(super) peak_waiting: usize,

@@ -123,6 +123,8 @@ pub struct ModelWorld {
     pub step_aside: bool,
     pub letters: Vec<ArrivalPlan>,
     pub subscriber: ModelSubscriber,
+    /// The number of letters that it takes in a second. It refuses more.
+    pub takes_a_second: Option<u32>,
     /// Further subscribers, which are web servers.
     pub others: Vec<ModelSubscriber>,
     pub mapping: ModelMapping,
@@ -130,6 +132,8 @@ pub struct ModelWorld {
     pub operator: ModelOperator,
     /// True if waiting letters are listed, and woken when their endpoint is back.
     pub listed: bool,
+    /// The time that a call for a control object takes.
+    pub control_takes: ModelMillis,
     /// True if a topic is told of endpoints that go down or come back.
     pub told: bool,
     /// The time until which the function only observes.

@@ -74,14 +74,10 @@ pub fn calm() -> impl Strategy<Value = ModelWorld> {
             schedule,
             jitter: [0.0, 0.1, 1.0][usize::try_from(seed % 3).unwrap()],
             ceiling,
-            fifo: false,
             dlq: queue.clone(),
             requeue: requeue.then_some(queue),
-            believed_limit: limit,
-            step_aside: false,
             letters,
             subscriber,
-            others: Vec::new(),
             mapping: ModelMapping {
                 batch,
                 window: 0..=0,
@@ -90,13 +86,8 @@ pub fn calm() -> impl Strategy<Value = ModelWorld> {
                 off: vec![],
                 takes: 50,
             },
-            trouble: TroubleRates::default(),
-            operator: ModelOperator::default(),
-            listed: false,
-            told: false,
-            observed_until: 0,
-            schedule_from: None,
             until: None,
+            ..filling(0, limit, 0)
         }
     })
 }
@@ -388,6 +379,7 @@ pub fn filling(apart: ModelMillis, limit: u64, letters: usize) -> ModelWorld {
             .map(|who| ArrivalPlan { arrives: arrives(who), poison: true, ..ArrivalPlan::default() })
             .collect(),
         subscriber: ModelSubscriber { outages: vec![], fails: FailureStyle::AtOnce, flaky: 0, takes: 0..=0 },
+        takes_a_second: None,
         others: Vec::new(),
         mapping: ModelMapping {
             batch: 1,
@@ -400,6 +392,7 @@ pub fn filling(apart: ModelMillis, limit: u64, letters: usize) -> ModelWorld {
         trouble: TroubleRates::default(),
         operator: ModelOperator::default(),
         listed: false,
+        control_takes: 0,
         told: false,
         observed_until: 0,
         schedule_from: None,
