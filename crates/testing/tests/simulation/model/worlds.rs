@@ -289,10 +289,28 @@ pub fn retried(worlds: impl Strategy<Value = ModelWorld>) -> impl Strategy<Value
 pub fn recovering(worlds: impl Strategy<Value = ModelWorld>) -> impl Strategy<Value = ModelWorld> {
     let outage =
         (0..=DAY, prop_oneof![MINUTE..=HOUR, HOUR..=DAY]).prop_map(|(from, long)| (from, from + long));
-    (worlds, prop::collection::vec(outage, 1..=6), 1_u32..=4, percent(30)).prop_map(
-        |(mut world, outages, instances, control_fails)| {
+    // Most letters fail at once, for long enough that they are woken.
+    let first = prop_oneof![3 => Just(0), 1 => 0..=HOUR].prop_flat_map(|from| {
+        prop_oneof![10 * MINUTE..=3 * HOUR, HOUR..=DAY].prop_map(move |long| (from, from + long))
+    });
+    let outages = (first, prop::collection::vec(outage, 0..=5));
+    (worlds, outages, 1_u32..=4, percent(30)).prop_map(
+        |(mut world, (first, mut outages), instances, control_fails)| {
             (world.listed, world.told) = (true, true);
+            outages.push(first);
             world.subscriber.outages = outages;
+            // A dozen letters that wait for long, most of them no poison.
+            let dozen = world.letters.iter().cycle().take(12).enumerate();
+            let letter = |(number, plan): (usize, &ArrivalPlan)| ArrivalPlan {
+                poison: plan.poison && number % 4 == 0,
+                arrives: plan.arrives + i64::try_from(number).unwrap() * SECOND,
+                ..plan.clone()
+            };
+            world.letters = dozen.map(letter).collect();
+            let Schedule { min, max, retries, .. } = world.schedule;
+            world.schedule.min = min.max(200);
+            world.schedule.max = max.max(world.schedule.min);
+            world.schedule.retries = retries.max(4);
             world.mapping.instances = instances;
             world.trouble.control_fails = control_fails;
             world
