@@ -22,6 +22,8 @@ def test_notice_says_which_letters_were_archived(world):
     [message] = arrived(on_call)
     notice = json.loads(message["Body"])
     assert notice["Subject"] == "sns-redrive archived 1 letter: exhausted"
+    attributes = {name: it["Value"] for name, it in notice["MessageAttributes"].items()}
+    assert (attributes["kind"], json.loads(attributes["topicArn"])) == ("archived", [topic])
     told = json.loads(notice["Message"])
     [kind] = told["kinds"]
     assert (told["letters"], told["archive"]) == (1, deployment.outputs["ArchiveLocation"])

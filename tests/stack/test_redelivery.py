@@ -1,7 +1,7 @@
 """Letters that get where they were meant to go."""
 
 import json
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
 from world import arrived, attempts, outcome, policy
 
@@ -27,6 +27,25 @@ def test_envelope_goes_back_to_the_failed_subscription_unchanged(world):
     assert outcome(deployment, letter, "delivered")["retry.number"] == 1
     deployment.wait_until_empty()
     assert shipping.receive() == [], "it had its copy: only the subscription that failed gets another"
+
+
+def test_backlog_begins_its_schedule_at_the_time_that_is_set(world):
+    topic = world.topic()
+    begins = (datetime.now(UTC) + timedelta(seconds=15)).replace(microsecond=0)
+    deployment = world.deploy(
+        policy(retries=3, delay=2, immediate=1),
+        topic,
+        queues=["billing"],
+        ScheduleFrom=begins.isoformat().replace("+00:00", "Z"),
+    )
+    billing = world.subscribe("billing", topic, deployment.queue_arn)
+
+    letter = dead_letter(deployment, envelope(topic, billing.subscription_arn, MESSAGE))
+
+    arrived(billing, within=40)
+    line = outcome(deployment, letter, "delivered")
+    assert datetime.fromisoformat(line["timestamp"]) >= begins
+    assert (line["retry.number"], deployment.outcomes(letter)[0]["outcome"]) == (1, "deferred")
 
 
 def test_raw_letter_keeps_its_attributes(world):

@@ -102,7 +102,7 @@ impl<T> WaitingList<T> {
 
     /// Reads which lines were claimed. It is best effort: without it they count as waiting.
     async fn read_claims(&mut self, control: &ControlObjects) {
-        let read = control.read_recoveries(None, Instant::now() + CLAIMS_TIME).await;
+        let read = Box::pin(control.read_recoveries(None, Instant::now() + CLAIMS_TIME)).await;
         if let Ok(DocumentRead::Document { json, .. }) = read {
             self.recoveries = Recoveries::parse(&json).unwrap_or_default();
         }

@@ -272,17 +272,8 @@ pub(crate) async fn read_waiting(
     let keep = |_, letter: WaitingLetter| WaitingOne::from(letter);
     let target = of.get(GroupField::Target).map(|target| [TargetName::read(target)]);
     let targets = target.as_ref().map(<[_; 1]>::as_slice);
-    let read = timeout_at(
-        until,
-        list.read_newest(
-            &control,
-            now,
-            targets,
-            (MAX_WAITING_LIST_OBJECTS as usize, MAX_WAITING_LIST_BYTES),
-            keep,
-        ),
-    )
-    .await;
+    let most = (MAX_WAITING_LIST_OBJECTS as usize, MAX_WAITING_LIST_BYTES);
+    let read = timeout_at(until, Box::pin(list.read_newest(&control, now, targets, most, keep))).await;
     let mut missing = Vec::new();
     match read {
         Ok(Ok(())) => {}

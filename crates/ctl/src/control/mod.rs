@@ -41,8 +41,8 @@ impl ControlAccess {
         progress: impl FnMut(usize),
     ) -> Result<(), CommandFailure> {
         let Self { s3, bucket, prefix, .. } = self.clone();
-        let read =
-            list.read(&control::ControlObjects { s3, bucket, prefix }, now, targets, keep, progress).await;
+        let place = control::ControlObjects { s3, bucket, prefix };
+        let read = Box::pin(list.read(&place, now, targets, keep, progress)).await;
         read.map_err(|failure| in_words("cannot list the waiting letters", failure))
     }
 }

@@ -173,6 +173,23 @@ fn the_rows_of_recoveries() {
     }
 }
 
+/// An outage of three days at ten a second, a tenth of it: one letter a second, and a tenth of what SQS lets be in flight.
+#[test]
+#[ignore = "prints what becomes of the letters with a requeue and without, with the list and without"]
+#[expect(clippy::print_stdout, reason = "that is what it is for")]
+fn an_outage_of_three_days() {
+    for (spill, listed) in [(false, true), (false, false), (true, true), (true, false)] {
+        let setup = RecoverySetup { spill, listed, ..RecoverySetup::outage(10, 3 * DAY) };
+        let mut world = setup.world();
+        for queue in world.queues() {
+            queue.in_flight /= 10;
+        }
+        world.believed_limit /= 10;
+        let counts = world.count().journal.counts;
+        println!("requeue {spill}, list {listed}: {} of {} delivered", counts.delivered, setup.letters);
+    }
+}
+
 /// Of an endpoint that is up and down for five minutes each, whatever the instance that sees it.
 #[test]
 fn a_topic_is_told_in_turn_that_an_endpoint_is_down_and_back() {
