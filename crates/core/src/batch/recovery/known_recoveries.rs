@@ -104,14 +104,13 @@ pub(super) fn recover(known: &mut EndpointRecovery, now: Timestamp) -> bool {
     if known.down_since.is_none() || is_soon {
         return false;
     }
-    let down_since = known.down_since.take();
-    // Another instance may have seen it fail before. What was hidden earlier than SQS can hide shows by now.
-    let first = down_since.and_then(|since| since.checked_sub(BETWEEN_RECOVERIES).ok());
-    let first = first.max(now.checked_sub(LONGEST_HIDDEN).ok());
+    // Another instance may have seen it fail before.
+    let first = known.down_since.take().and_then(|since| since.checked_sub(BETWEEN_RECOVERIES).ok());
     // One that counts no more says nothing of the letters of this outage.
     let is_behind = counts(known, now);
-    let place = known.place.take().filter(|_| is_behind);
-    known.place = place.or_else(|| first.map(waiting_from));
+    let place = known.place.take().filter(|_| is_behind).or_else(|| first.map(waiting_from));
+    // What was hidden earlier than SQS can hide shows by now.
+    known.place = place.max(now.checked_sub(LONGEST_HIDDEN).ok().map(waiting_from));
     (known.recovered_at, known.is_done) = (Some(now), false);
     true
 }
@@ -119,6 +118,56 @@ pub(super) fn recover(known: &mut EndpointRecovery, now: Timestamp) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn at(minute: i64) -> Timestamp {
+        Timestamp::UNIX_EPOCH + SignedDuration::from_mins(minute)
+    }
+
+    /// Returns an endpoint that is down since this minute.
+    fn down(minute: i64) -> EndpointRecovery {
+        let mut document = Recoveries::default();
+        document.add("dlq", &TargetName::read("#8a5edab28263")).down_since = Some(at(minute));
+        document.iter().next().unwrap().clone()
+    }
+
+    #[test]
+    fn letters_are_woken_from_a_quarter_of_an_hour_before_the_outage_on() {
+        let mut known = down(100);
+        assert!(recover(&mut known, at(200)));
+        assert_eq!(known.place, Some(waiting_from(at(85))));
+        assert!(!recover(&mut known, at(201)), "it is not down");
+        let mut long = down(100);
+        assert!(recover(&mut long, at(2_000)));
+        assert_eq!(long.place, Some(waiting_from(at(2_000 - 690))), "earlier ones show by now");
+    }
+
+    #[test]
+    fn a_recovery_goes_on_where_the_one_before_it_was() {
+        for (minute, is_done, place) in [(230, false, 199), (230, true, 205), (214, true, 199)] {
+            let mut known = down(100);
+            recover(&mut known, at(200));
+            (known.place, known.is_done) = (Some(waiting_from(at(199))), is_done);
+            known.down_since = Some(at(220.min(minute)));
+            assert_eq!(
+                recover(&mut known, at(minute)),
+                minute >= 215,
+                "a quarter of an hour later at the earliest"
+            );
+            assert_eq!(known.place, Some(waiting_from(at(place))), "{minute} {is_done}");
+        }
+    }
+
+    /// Until then lines of letters that were woken look as if they waited.
+    #[test]
+    fn an_endpoint_that_was_back_is_kept_for_as_long_as_letters_are_hidden() {
+        let mut known = down(0);
+        recover(&mut known, at(10));
+        assert!(!is_over(&known, at(10_000)), "not all are woken");
+        known.is_done = true;
+        assert_eq!([20, 10 + 689, 10 + 690].map(|minute| is_over(&known, at(minute))), [false, false, true]);
+        known.down_since = Some(at(700));
+        assert!(!is_over(&known, at(800)), "it is down");
+    }
 
     #[test]
     fn a_time_that_lies_ahead_since_the_wall_clock_was_set_back_counts_no_more() {
