@@ -21,7 +21,7 @@ from local.sns import dead_letter, envelope
 from local.stack import ACCOUNT, REGION, ROOT_KEYS, Stack, StackError, stop_on_signals
 from local.subscribers import subscribe
 
-# Retries at 0, 2, 4, 8, 16 and 32 seconds after the arrival.
+# Retries at 0, 2, 4, 8, 16 and 32 seconds after the arrival; for a slow letter at 0 seconds and then each hour.
 POLICY = {
     "default": {
         "deliveryPolicy": {
@@ -35,11 +35,29 @@ POLICY = {
             }
         },
         "jitter": 0,
-    }
+    },
+    "rules": [
+        {
+            "name": "slow",
+            "match": {"subject": ["slow"]},
+            "deliveryPolicy": {
+                "healthyRetryPolicy": {
+                    "minDelayTarget": 3600,
+                    "maxDelayTarget": 3600,
+                    "numRetries": 6,
+                    "numNoDelayRetries": 1,
+                }
+            },
+        }
+    ],
 }
+# What the function says of endpoints that are down or back.
+ENDPOINT_LINES = ("outage", "letters woken")
 ALARM_PERIOD = 10
 HELP = """\
   letter   put a letter of the queue billing into the dead-letter queue
+  slow     put one there whose second retry comes after an hour. After two minutes of failures, repair
+           and the next letter that is delivered wake it
   raw      put a letter there that names no subscription
   break    delete the queue billing: retries fail
   repair   create the queue again: the next retry of each letter is delivered
@@ -81,7 +99,7 @@ class Running:
         )
         self.billing = subscribe(stack, "billing", self.topic, self.deployment.queue_arn)
         self.remember()
-        self.told = 0
+        self.told = self.said = 0
         self.states = dict.fromkeys(self.deployment.meter.read(), "OK")
         self.commands = queue.SimpleQueue()
 
@@ -146,8 +164,9 @@ class Running:
 
     def do(self, command):
         match command:
-            case "letter":
-                body = envelope(self.topic, self.billing.subscription_arn, "hello", "A test")
+            case "letter" | "slow":
+                subject = "slow" if command == "slow" else "A test"
+                body = envelope(self.topic, self.billing.subscription_arn, "hello", subject)
                 dead_letter(self.deployment, body)
                 self.screen.say(f"letter {json.loads(body)['MessageId'][:8]} is in the dead-letter queue")
             case "raw":
@@ -175,6 +194,11 @@ class Running:
         for line in lines[self.told :]:
             news.setdefault(sort_of(line), []).append(line)
         self.told = len(lines)
+        said = [line for line in self.deployment.log_lines() if line.get("message", "").startswith(ENDPOINT_LINES)]
+        for line in said[self.said :]:
+            woken = f" {line['letters']}" if "letters" in line else ""
+            self.screen.say(f"{line['message']}{woken}")
+        self.said = len(said)
         for alike in news.values():
             letters = ", ".join(line["letter.id"][:8] for line in alike)
             self.screen.say(f"letter {letters}: {sentence(alike)}")
