@@ -56,6 +56,8 @@ def test_letter_alarm_repair_and_a_clean_end(session):
     reads("archived, unrecognised")
     # A letter has one name from its arrival on.
     [name] = re.findall(r"letter (\w{8}) is in the dead-letter queue", "".join(printed))
+    types("slow")
+    reads("failed at billing; the next in 3600 s")
     reads(f"letter {name}: retry 1 of")
     # The console shows the group that fails, and why.
     [url] = re.findall(r"Console +(http://\S+)", "".join(printed))

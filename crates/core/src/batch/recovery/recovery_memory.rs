@@ -7,10 +7,10 @@ use jiff::Timestamp;
 
 use super::failing_endpoints::FailingEndpoints;
 use super::known_recoveries::KnownRecoveries;
+use super::scouts::Scouts;
 use super::unlisted_letters::UnlistedLetters;
 use super::wake_pace::WakePace;
 use crate::endpoint::TargetName;
-use crate::policy::SCOUT_SECONDS;
 use crate::waiting::WaitingLetter;
 
 /// The largest number of endpoints that are remembered.
@@ -57,37 +57,12 @@ pub(in crate::batch) struct RecoveryMemory {
     claims: HashMap<(String, TargetName), ClaimedLetters>,
     /// The lines that are not listed yet.
     pub(in crate::batch) unlisted: UnlistedLetters,
-    /// The age of the instance when the scout of each endpoint comes back.
-    pub(super) scouts: HashMap<TargetName, Duration>,
+    pub(super) scouts: Scouts,
     /// The age of the instance until which nothing is read or written, because a call failed.
     pub(super) rests_until: Duration,
 }
 
-/// Forgets the scout of an endpoint that was back at that age of the instance: it may have been woken. When the endpoint is down
-/// again, another letter is to find out when it is back.
-pub(super) fn forget_scout(scouts: &mut HashMap<TargetName, Duration>, target: &TargetName, back: Duration) {
-    if scouts
-        .get(target)
-        .is_some_and(|comes| comes.saturating_sub(Duration::from_secs(SCOUT_SECONDS)) <= back)
-    {
-        scouts.remove(target);
-    }
-}
-
 impl RecoveryMemory {
-    /// Reports whether a letter is to find out in so many seconds whether its endpoint is back. There is one at a time for each
-    /// endpoint that is down, or was back and fails again.
-    pub(in crate::batch) fn sends_scout(&mut self, target: &TargetName, seconds: u64, age: Duration) -> bool {
-        let is_down = self.known.is_down(target) || self.failing.down_since(target).is_some();
-        let may_be_down = is_down || self.failing.is_relapsing(target);
-        if !may_be_down || self.scouts.get(target).is_some_and(|back| age < *back) {
-            return false;
-        }
-        self.scouts.retain(|_, back| age < *back);
-        self.scouts.insert(target.clone(), age + Duration::from_secs(seconds));
-        true
-    }
-
     /// Returns what was claimed for a recovery. What was claimed for an earlier one may have failed since, and is forgotten.
     pub(super) fn claims(
         &mut self,

@@ -14,19 +14,16 @@ use jiff::Timestamp;
 use super::claiming::SHOWS_SOON;
 use super::endpoint_tally::tally;
 use super::known_recoveries::{is_over, recover};
-use super::recovery_memory::forget_scout;
 use super::recovery_task::{RecoveryStage, RecoveryTask};
 use super::telling::claim_change;
 use crate::batch::action::{
     Action, ActionAnswer, BatchNotice, DocumentRead, DocumentWrite, InvocationNow, no_answer,
 };
-use crate::batch::pending_letter::Disposition;
 use crate::batch::state::{ActionChain, ActionId, Batch, DueRetries};
 use crate::batch::time::{half_of, later};
 use crate::endpoint::TargetName;
 use crate::failure::Failure;
-use crate::letter::Letter;
-use crate::policy::{DeferReason, LetterTarget, Retry, SCOUT_SECONDS};
+use crate::policy::{LetterTarget, Retry};
 use crate::waiting::Recoveries;
 
 /// The time without a wake after which any batch wakes some letters anew, and their number.
@@ -87,27 +84,6 @@ impl Batch<'_> {
         if let Err(failure) = self.recoveries_read(answer, now) {
             self.memory.recovery.rests_until = now.age + REST_AFTER_FAILURE;
             self.notices.push(BatchNotice::RecoveriesFailed { failure });
-        }
-    }
-
-    /// Lets one letter of each endpoint that is down come back soon, to find out whether it is back.
-    pub(in crate::batch) fn send_scouts(&mut self, now: InvocationNow) {
-        if !self.config.waiting_list {
-            return;
-        }
-        for &index in &self.round {
-            let case = &mut self.cases[index];
-            let is_in_vain = case.comes_in_vain();
-            let (Disposition::Defer(deferral), Some(target)) = (&mut case.disposition, &case.target) else {
-                continue;
-            };
-            let waits = matches!(deferral.why, DeferReason::Failed | DeferReason::EndpointDown);
-            let asked = case.failure.as_ref().and_then(|failure| failure.retry_after).unwrap_or(0);
-            let may_go = waits && deferral.hide > SCOUT_SECONDS && asked <= SCOUT_SECONDS && !is_in_vain;
-            let seconds = scout_seconds(&case.letter);
-            if may_go && self.memory.recovery.sends_scout(&target.name(), seconds, now.age) {
-                deferral.hide = seconds;
-            }
         }
     }
 
@@ -220,7 +196,7 @@ impl Batch<'_> {
                     let since = known.down_since;
                     if recover(known, now.at) {
                         is_back = is_back.max(since);
-                        forget_scout(&mut memory.scouts, target, now.age);
+                        memory.scouts.forget(target, now.age);
                     }
                 }
                 notices.extend(
@@ -416,7 +392,7 @@ impl Batch<'_> {
             if let Some(at) = known.recovered_at.filter(|_| known.down_since.is_none()) {
                 memory.failing.worked(&known.target, at);
                 let back = now.age.saturating_sub(now.at.duration_since(at).unsigned_abs());
-                forget_scout(&mut memory.scouts, &known.target, back);
+                memory.scouts.forget(&known.target, back);
                 self.memory.health.is_back(&known.target, back);
             }
         }
@@ -448,12 +424,6 @@ impl Batch<'_> {
             }
         }
     }
-}
-
-/// Returns how long a scout is hidden: not always equally long, since it would miss an endpoint that works for one minute in each
-/// ten.
-fn scout_seconds(letter: &Letter) -> u64 {
-    SCOUT_SECONDS - u64::from(letter.sqs.receive_count) * 41 % 120
 }
 
 fn write(document: &Recoveries, replaces: Option<String>, until: Duration) -> Action {
