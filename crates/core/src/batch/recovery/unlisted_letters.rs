@@ -14,6 +14,9 @@ const MOST_LEFT: usize = 2_000;
 const MOST_JOINED: u32 = 10;
 const JOINED_FOR: Duration = Duration::from_secs(10);
 
+/// The number of lines that wait for no more: an object of a thousand can be read by every instance, one of thousands cannot.
+const MOST_LINES: usize = 500;
+
 /// The time without an invocation after which an instance is quiet. Nobody knows when its next one comes, so it keeps no lines.
 const QUIET_AFTER: Duration = Duration::from_secs(1);
 
@@ -66,7 +69,9 @@ impl UnlistedLetters {
         }
         known.invocations += u32::from(!lines.is_empty());
         known.joined.extend(lines);
-        let is_full = known.invocations >= MOST_JOINED || now.age.saturating_sub(known.since) >= JOINED_FOR;
+        let is_full = known.invocations >= MOST_JOINED
+            || known.joined.len() >= MOST_LINES
+            || now.age.saturating_sub(known.since) >= JOINED_FOR;
         // The newest lines come last: a letter may have several.
         let mut listed = Vec::new();
         if now.at > known.left_until {
@@ -148,6 +153,16 @@ mod tests {
         );
         assert_eq!(add(10_600, vec![line(2)]), 0);
         assert_eq!(add(70_000, vec![]), 1, "it was quiet");
+    }
+
+    #[test]
+    fn the_lines_of_large_batches_are_not_joined() {
+        let mut unlisted = UnlistedLetters::default();
+        let mut add = |at, letters| unlisted.add("dlq", vec![line(0); letters], invocation(at)).len();
+        assert_eq!(
+            [add(0, 0), add(200, 400), add(400, 100), add(600, 1_000), add(800, 10)],
+            [0, 0, 500, 1_000, 0]
+        );
     }
 
     #[test]
