@@ -24,7 +24,7 @@
 //! | `wake_pace` | how many letters are woken |
 //! | `recovery_memory` | all that an instance remembers of this |
 //! | `waking`, `recovery_task` | the calls at the end of a batch, and how far they are |
-//! | `scouts` | letters that find out whether their endpoint is back |
+//! | `scouts`, `scouting` | letters that find out whether their endpoint is back |
 //! | `claiming` | which letters of the list this instance takes |
 //! | `unlisted_letters` | the lines that it has not listed yet: a busy instance joins those of ten invocations |
 
@@ -35,6 +35,7 @@ mod failing_endpoints;
 mod known_recoveries;
 mod recovery_memory;
 mod recovery_task;
+mod scouting;
 mod scouts;
 mod telling;
 mod unlisted_letters;

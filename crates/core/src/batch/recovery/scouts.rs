@@ -1,21 +1,18 @@
-//! Letters that come back soon, to find out whether their endpoint is back.
+//! The scouts that are under way: letters that come back soon, to find out whether their endpoint is back.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
-use crate::batch::action::InvocationNow;
-use crate::batch::pending_letter::Disposition;
-use crate::batch::state::Batch;
 use crate::endpoint::TargetName;
-use crate::policy::{DeferReason, SCOUT_SECONDS};
+use crate::policy::SCOUT_SECONDS;
 
-/// The scouts that are under way: one for each endpoint, and the age of the instance when it comes back.
+/// One scout for each endpoint, and the age of the instance when it comes back.
 #[derive(Debug, Default)]
 pub(super) struct Scouts(HashMap<TargetName, Duration>);
 
 impl Scouts {
     /// Sends one for so many seconds, unless one is under way. Returns whether it is sent.
-    fn send(&mut self, target: &TargetName, seconds: u64, age: Duration) -> bool {
+    pub(super) fn send(&mut self, target: &TargetName, seconds: u64, age: Duration) -> bool {
         if self.0.get(target).is_some_and(|comes| age < *comes) {
             return false;
         }
@@ -36,35 +33,8 @@ impl Scouts {
 
 /// Returns how long a letter is hidden as a scout, by the number of its receives. It is not always equally long, since otherwise
 /// it would miss an endpoint that works for one minute in each ten.
-fn scout_seconds(receives: u32) -> u64 {
+pub(super) fn scout_seconds(receives: u32) -> u64 {
     SCOUT_SECONDS - u64::from(receives) * 41 % 120
-}
-
-impl Batch<'_> {
-    /// Lets one letter of each endpoint that is down, or was back and fails again, come back soon.
-    pub(in crate::batch) fn send_scouts(&mut self, now: InvocationNow) {
-        if !self.config.waiting_list {
-            return;
-        }
-        let memory = &mut self.memory.recovery;
-        for &index in &self.round {
-            let case = &mut self.cases[index];
-            let is_in_vain = case.comes_in_vain();
-            let (Disposition::Defer(deferral), Some(target)) = (&mut case.disposition, &case.target) else {
-                continue;
-            };
-            let target = target.name();
-            let is_down = memory.known.is_down(&target) || memory.failing.down_since(&target).is_some();
-            let waits = matches!(deferral.why, DeferReason::Failed | DeferReason::EndpointDown);
-            let asked = case.failure.as_ref().and_then(|failure| failure.retry_after).unwrap_or(0);
-            let may_go = waits && deferral.hide > SCOUT_SECONDS && asked <= SCOUT_SECONDS && !is_in_vain;
-            let seconds = scout_seconds(case.letter.sqs.receive_count);
-            let may_be_down = is_down || memory.failing.is_relapsing(&target);
-            if may_go && may_be_down && memory.scouts.send(&target, seconds, now.age) {
-                deferral.hide = seconds;
-            }
-        }
-    }
 }
 
 #[cfg(test)]
