@@ -137,7 +137,7 @@ impl CommandResult for WaitingCounts {
         });
         if self.claimed > 0 {
             lines.push(format!(
-                "Not counted: {} whose endpoint is back. The function has woken them or is about to.",
+                "Not counted: {} whose endpoint is back. The function has claimed them: most are delivered by now, some may wait.",
                 count(self.claimed, "letter")
             ));
         }

@@ -14,7 +14,6 @@ use redrive_core::policy::VISIBILITY_CEILING;
 use redrive_core::waiting::{
     Recoveries, WaitingKey, WaitingLetter, waiting_from, waiting_hour, waiting_root, written_at,
 };
-
 use tokio::time::Instant;
 
 use super::ControlObjects;
@@ -63,7 +62,7 @@ pub struct WaitingLine<T> {
     pub shows: Timestamp,
     /// The time at which the letter first arrived.
     pub since: Timestamp,
-    /// True if its endpoint is back, and the function has claimed the line: it has woken the letter or is about to.
+    /// True if its endpoint is back, and the function has claimed the line, to wake the letter.
     pub claimed: bool,
     /// The value that the caller keeps of the line.
     pub kept: T,
@@ -147,8 +146,8 @@ impl<T> WaitingList<T> {
         Ok(())
     }
 
-    /// Reads the newest objects that may have letters of these targets, or the newest of all without targets: at most `most` objects, which together have at most `bytes` bytes. Several
-    /// queues are listed at the same time.
+    /// Reads the newest objects that may have letters of these targets, or the newest of all without targets: at most `most`
+    /// objects, which together have at most `bytes` bytes. Several queues are listed at the same time.
     ///
     /// # Errors
     ///
@@ -250,7 +249,7 @@ fn keep_of(targets: Option<&[TargetName]>, keys: &mut Vec<(String, u64)>) {
 
 /// Returns a key below the prefix of its queue.
 fn below_queue(key: &str) -> &str {
-    key.find("hour=").map_or(key, |from| &key[from..])
+    key.rfind("/hour=").map_or(key, |from| &key[from + 1..])
 }
 
 /// Returns the common beginning of the keys of each queue.

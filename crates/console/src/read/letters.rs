@@ -44,7 +44,7 @@ pub struct WaitingOne {
     pub retry: (u32, u32),
     /// The override or the rule that holds it, if any.
     pub held_by: Option<String>,
-    /// True if its endpoint is back, and the function has claimed it: it has woken the letter or is about to.
+    /// True if its endpoint is back, and the function has claimed it, to wake it.
     pub claimed: bool,
 }
 

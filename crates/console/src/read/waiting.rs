@@ -22,7 +22,7 @@ pub struct WaitingSummary {
     pub of: Filter,
     /// The number of letters.
     pub letters: u64,
-    /// The number of further letters, whose endpoint is back: the function has woken them or is about to.
+    /// The number of further letters, whose endpoint is back: the function has claimed them, to wake them.
     pub claimed: u64,
     /// True if there may be more letters.
     pub more: bool,

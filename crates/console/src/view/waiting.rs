@@ -41,7 +41,7 @@ pub fn waiting(waiting: &WaitingSummary, view: &ViewContext<'_>) -> Markup {
         }
         @if *claimed > 0 {
             p class="facts" {
-                "Not counted: " strong { (count(*claimed, "letter")) } " whose endpoint is back. The function has woken them or is about to."
+                "Not counted: " strong { (count(*claimed, "letter")) } " whose endpoint is back. The function has claimed them: most are delivered by now, some may wait."
             }
         }
         @if !held.is_empty() {

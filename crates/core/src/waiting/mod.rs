@@ -2,8 +2,8 @@
 //! operator, or by the function when their endpoint is back.
 //!
 //! The list is advice, never state. No decision depends on it, and a line may be stale, missing or there
-//! twice. An invocation that hides letters for more than [`LISTED_ABOVE`] seconds writes one object with a
-//! line of JSON for each. The object's key says how many of them wait for which target ([`WaitingKey`]).
+//! twice. An invocation that hides letters for more than [`LISTED_ABOVE`] seconds, or several of a busy instance, write one
+//! object with a line of JSON for each. The object's key says how many of them wait for which target ([`WaitingKey`]).
 
 mod keys;
 mod recoveries;

@@ -13,7 +13,7 @@ const VERSION: u32 = 1;
 /// The greatest size of the document, in bytes.
 pub const MAX_RECOVERIES_BYTES: usize = 512 * 1024;
 
-/// The largest number of endpoints in the document. Those that were down first are left out.
+/// The largest number of endpoints in the document. Those that were back first are left out, then those that were down first.
 const MAX_ENDPOINTS: usize = 500;
 
 /// The time by which the clocks of two instances may differ.
@@ -138,7 +138,7 @@ impl Recoveries {
         self.0.iter().find(|one| one.queue == queue && one.target == *target)
     }
 
-    /// Reports whether a line has been claimed, so that its letter was woken or is about to be: its endpoint is back. `key` is
+    /// Reports whether a line has been claimed, since its endpoint is back: its letter was woken or is about to be, unless the instance ended. `key` is
     /// that of its object, below the prefix of its queue.
     #[must_use]
     pub fn has_claimed(&self, key: &str, line: &WaitingLetter) -> bool {
@@ -155,7 +155,8 @@ impl Recoveries {
         let known = self.0.iter().position(|one| one.queue == queue && one.target == *target);
         let index = known.unwrap_or_else(|| {
             if self.0.len() >= MAX_ENDPOINTS {
-                self.0.remove(0);
+                let is_finished = |one: &EndpointRecovery| one.is_done && one.down_since.is_none();
+                self.0.remove(self.0.iter().position(is_finished).unwrap_or(0));
             }
             self.0.push(EndpointRecovery {
                 queue: queue.to_owned(),
@@ -290,6 +291,25 @@ mod tests {
         document.retain(|known| known.queue == "requeue");
         assert_eq!(document.tell_down(&target(), at(25)), None, "each entry knows");
         assert_eq!(document.tell_recovered(&target(), at(1), at(26)), Some(at(1)));
+    }
+
+    #[test]
+    fn endpoints_that_were_back_make_room_before_those_that_are_down() {
+        let mut document = Recoveries::default();
+        let name = |number: usize| TargetName::read(&format!("https://{number}.example/"));
+        for number in 0..MAX_ENDPOINTS {
+            let known = document.add("dlq", &name(number));
+            if number == 7 {
+                known.is_done = true;
+            } else {
+                known.down_since = Some(at(0));
+            }
+        }
+        document.add("dlq", &name(1_000)).down_since = Some(at(1));
+        assert_eq!([0, 7].map(|number| document.of("dlq", &name(number)).is_some()), [true, false]);
+        document.add("dlq", &name(1_001));
+        assert_eq!(document.of("dlq", &name(0)), None, "all others are down");
+        assert_eq!(document.iter().count(), MAX_ENDPOINTS);
     }
 
     #[test]

@@ -196,7 +196,7 @@ impl MatchCounts {
     /// Says what those are that the function has claimed.
     pub(crate) fn claimed_in_words(self) -> String {
         format!(
-            "{} more, whose endpoint is back: the function has woken them or is about to",
+            "{} more, whose endpoint is back: the function has claimed them",
             count(self.claimed, "letter")
         )
     }

@@ -88,7 +88,7 @@ pub(crate) struct MatchCounts {
     pub(crate) maybe: u64,
     /// Letters that another override holds.
     pub(crate) held: u64,
-    /// Letters whose endpoint is back, and which the function has woken or is about to wake. They may wait all the same.
+    /// Letters whose endpoint is back, and which the function has claimed, to wake them. Some may wait all the same.
     pub(crate) claimed: u64,
     /// Lines and objects of the list that could not be read.
     pub(crate) unread: u64,

@@ -127,7 +127,7 @@ async fn letters_that_the_function_has_claimed_are_counted_apart() {
     assert_eq!(json!([json["letters"], json["claimed"]]), json!([3, 2]));
     let text = waiting(&cloud, &[]).await.text();
     let says = "At most 3 letters wait, by the list of those hidden for more than two minutes.\n\
-                Not counted: 2 letters whose endpoint is back. The function has woken them or is about to.\n";
+                Not counted: 2 letters whose endpoint is back. The function has claimed them: most are delivered by now, some may wait.\n";
     assert!(text.contains(says), "{text}");
 }
 

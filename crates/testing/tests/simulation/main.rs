@@ -325,9 +325,9 @@ fn held_letters_in_queues_that_forget_are_archived_in_time() {
 
 /// The built-in policy hides a letter for more than two minutes before 8 of its 12 retries. So a million
 /// letters that are never delivered make 800,000 lists in batches of ten. That is 4.00 USD by S3's price of
-/// 5.00 a million, and 0.40 in batches of a hundred. A scout has a list of its own.
+/// 5.00 a million, and 0.40 in batches of a hundred; a busy instance joins those of ten. A scout has a list of its own.
 #[test]
-fn letters_that_nobody_takes_are_listed_eight_times_in_all() {
+fn letters_that_nobody_takes_are_listed_eight_times_each() {
     for (batch, lists) in [(10, 80), (100, 8)] {
         let mut world = filling(0, IN_FLIGHT_LIMIT, 100);
         (world.jitter, world.requeue, world.until) = (0.0, None, None);
@@ -340,10 +340,11 @@ fn letters_that_nobody_takes_are_listed_eight_times_in_all() {
         let attempts = count(|what| matches!(what, FactKind::Attempt { .. }));
         let scouts = count(FactKind::is_scout);
         let others = journal.counts.lists.saturating_sub(u64::try_from(scouts).unwrap());
+        assert!(journal.counts.lists >= lists / 10, "{}", journal.counts.lists);
         // Some other waits are as long as those of scouts.
         assert!((1_180..=1_200).contains(&(attempts - scouts)), "{attempts} and {scouts} scouts");
         // A scout may stand in a list with others.
-        assert!(others <= lists + 2 && journal.counts.lists > 0, "{others}");
+        assert!(others <= lists + 2, "{others}");
     }
 }
 

@@ -27,6 +27,9 @@ const REST_WITHOUT_TIME: Duration = Duration::from_secs(15);
 /// not heard of it.
 const LATE_LISTS: Duration = Duration::from_secs(20);
 
+/// The time after a recovery up to which keys are looked at: instances that are busy write what they hid before it that late.
+const LATE_KEYS: Duration = Duration::from_mins(1);
+
 /// The time before it becomes visible by itself within which a letter is not woken.
 pub(super) const SHOWS_SOON: Duration = Duration::from_mins(1);
 
@@ -48,15 +51,15 @@ impl Batch<'_> {
         let memory = &mut self.memory.recovery;
         let mut document = memory.known.document.clone();
         let known = document.add(queue.resource(), &target);
-        // What was hidden before the recovery may be written a little later.
-        let latest = later(known.recovered_at.unwrap_or(now.at), LATE_LISTS);
+        let latest = later(known.recovered_at.unwrap_or(now.at), LATE_KEYS);
         let claims = memory.claims(queue.resource(), &target, known.recovered_at, now.age);
         let most = claims.next.max(FIRST_CLAIM);
         let (digest, mut letters, mut keys) = (target.digest(), 0_u64, Vec::new());
         // Of the last letters each instance claims few, in the end no more than it wakes at once. Otherwise it could keep some, and
         // get no batch any more to wake them.
         let of_target = |key: &String| WaitingKey::read(key).letters_of(&digest).unwrap_or(1);
-        let rest = if page.is_cut { u64::MAX } else { page.keys.iter().map(of_target).sum() };
+        let rest = page.keys.iter().map(of_target).fold(0, u64::saturating_add);
+        let rest = if page.is_cut { u64::MAX } else { rest };
         let now_woken = task.wakes.front().map_or(0, |(_, letters)| *letters);
         let most = most.min((rest / (4 * u64::from(instances))).max(now_woken));
         let (before, mut place, mut is_all) = (known.place.take(), None, !page.is_cut);
@@ -152,7 +155,8 @@ impl Batch<'_> {
         };
         let (woken, left): (Vec<_>, Vec<_>) = lines.iter().filter(waits).cloned().partition(is_woken);
         if !left.is_empty() {
-            memory.unlisted.leave(queue.resource(), left, heard.unwrap_or(now.at));
+            let until = recovered_at.map_or(now.at, |at| later(at, LATE_KEYS));
+            memory.unlisted.leave(queue.resource(), left, until);
         }
         let claims = memory.claims(queue.resource(), target, recovered_at, now.age);
         claims.keys.drain(..keys.min(claims.keys.len()));

@@ -106,9 +106,10 @@ pub(super) fn recover(known: &mut EndpointRecovery, now: Timestamp) -> bool {
     }
     // Another instance may have seen it fail before.
     let first = known.down_since.take().and_then(|since| since.checked_sub(BETWEEN_RECOVERIES).ok());
-    // One that counts no more says nothing of the letters of this outage.
-    let is_behind = counts(known, now);
-    let place = known.place.take().filter(|_| is_behind).or_else(|| first.map(waiting_from));
+    let first = first.map(waiting_from);
+    let place = known.place.take().filter(|place| *place <= waiting_from(now));
+    // If not all are woken that waited before, those are woken as well.
+    let place = if counts(known, now) { place.or(first) } else { place.max(first) };
     // What was hidden earlier than SQS can hide shows by now.
     known.place = place.max(now.checked_sub(LONGEST_HIDDEN).ok().map(waiting_from));
     (known.recovered_at, known.is_done) = (Some(now), false);
@@ -143,7 +144,9 @@ mod tests {
 
     #[test]
     fn a_recovery_goes_on_where_the_one_before_it_was() {
-        for (minute, is_done, place) in [(230, false, 199), (230, true, 205), (214, true, 199)] {
+        for (minute, is_done, place) in
+            [(230, false, 199), (230, true, 205), (214, true, 199), (216, true, 201)]
+        {
             let mut known = down(100);
             recover(&mut known, at(200));
             (known.place, known.is_done) = (Some(waiting_from(at(199))), is_done);

@@ -5,7 +5,7 @@
 //!   not one success                    ┌─────────────────────────────────────────────────────┐
 //!        │                             │                                                     │
 //!        └──> down ── a scout every ───┘   recovered ── each batch that it takes wakes ─── the list is at its end
-//!             ten minutes                  more of those that were listed before             or it fails again
+//!             nine minutes                 more of those that were listed before             or it fails again
 //! ```
 //!
 //! All instances share one document ([`crate::waiting::Recoveries`]): since when an endpoint is down, when it was back, and how

@@ -82,10 +82,21 @@ impl RecoveryMemory {
         claims
     }
 
+    /// Reports whether letters were claimed for an endpoint that are not woken yet.
+    pub(super) fn holds_claims(&self, queue: &str, target: &TargetName) -> bool {
+        let claims = self.claims.get(&(queue.to_owned(), target.clone()));
+        claims.is_some_and(|claims| !claims.lines.is_empty() || !claims.keys.is_empty())
+    }
+
     /// Reports whether letters of a queue are to be woken.
     pub(in crate::batch) fn wakes(&self, queue: &str) -> bool {
         let mut all = self.known.document.iter();
-        all.any(|known| known.queue == queue && known.recovered_at.is_some() && !known.is_done)
+        all.any(|known| {
+            known.queue == queue
+                && known.recovered_at.is_some()
+                && known.down_since.is_none()
+                && !known.is_done
+        })
     }
 
     /// Returns the pace of an endpoint.

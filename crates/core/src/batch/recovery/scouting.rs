@@ -23,8 +23,8 @@ impl Batch<'_> {
             let is_down = memory.known.is_down(&target) || memory.failing.down_since(&target).is_some();
             let waits = matches!(deferral.why, DeferReason::Failed | DeferReason::EndpointDown);
             let asked = case.failure.as_ref().and_then(|failure| failure.retry_after).unwrap_or(0);
-            let may_go = waits && deferral.hide > SCOUT_SECONDS && asked <= SCOUT_SECONDS && !is_in_vain;
             let seconds = scout_seconds(case.letter.sqs.receive_count);
+            let may_go = waits && deferral.hide > SCOUT_SECONDS && asked <= seconds && !is_in_vain;
             let may_be_down = is_down || memory.failing.is_relapsing(&target);
             if may_go && may_be_down && memory.scouts.send(&target, seconds, now.age) {
                 deferral.hide = seconds;

@@ -6,26 +6,25 @@ use std::time::Duration;
 use crate::endpoint::TargetName;
 use crate::policy::SCOUT_SECONDS;
 
-/// One scout for each endpoint, and the age of the instance when it comes back.
+/// One scout for each endpoint, and the ages of the instance when it was sent and when it comes back.
 #[derive(Debug, Default)]
-pub(super) struct Scouts(HashMap<TargetName, Duration>);
+pub(super) struct Scouts(HashMap<TargetName, (Duration, Duration)>);
 
 impl Scouts {
     /// Sends one for so many seconds, unless one is under way. Returns whether it is sent.
     pub(super) fn send(&mut self, target: &TargetName, seconds: u64, age: Duration) -> bool {
-        if self.0.get(target).is_some_and(|comes| age < *comes) {
+        if self.0.get(target).is_some_and(|(_, comes)| age < *comes) {
             return false;
         }
-        self.0.retain(|_, comes| age < *comes);
-        self.0.insert(target.clone(), age + Duration::from_secs(seconds));
+        self.0.retain(|_, (_, comes)| age < *comes);
+        self.0.insert(target.clone(), (age, age + Duration::from_secs(seconds)));
         true
     }
 
     /// Forgets the scout of an endpoint that was back at that age of the instance: it may have been woken. When the endpoint is
     /// down again, another letter is to find out when it is back.
     pub(super) fn forget(&mut self, target: &TargetName, back: Duration) {
-        let sent = |comes: &Duration| comes.saturating_sub(Duration::from_secs(SCOUT_SECONDS));
-        if self.0.get(target).is_some_and(|comes| sent(comes) <= back) {
+        if self.0.get(target).is_some_and(|(sent, _)| *sent <= back) {
             self.0.remove(target);
         }
     }
@@ -55,13 +54,13 @@ mod tests {
         let targets = ["a", "b"].map(|name| TargetName::read(&format!("https://{name}.example/")));
         let mut scouts = Scouts::default();
         let sends = |scouts: &mut Scouts, target: usize, second: u64| {
-            scouts.send(&targets[target], 600, Duration::from_secs(second))
+            scouts.send(&targets[target], 490, Duration::from_secs(second))
         };
         assert!(sends(&mut scouts, 0, 1_000) && sends(&mut scouts, 1, 1_000));
-        assert!(!sends(&mut scouts, 0, 1_599) && sends(&mut scouts, 0, 1_600));
-        scouts.forget(&targets[0], Duration::from_secs(1_599));
-        assert!(!sends(&mut scouts, 0, 1_601), "it was sent after that");
-        scouts.forget(&targets[0], Duration::from_secs(1_600));
-        assert!(sends(&mut scouts, 0, 1_602));
+        assert!(!sends(&mut scouts, 0, 1_489) && sends(&mut scouts, 0, 1_490));
+        scouts.forget(&targets[0], Duration::from_secs(1_489));
+        assert!(!sends(&mut scouts, 0, 1_491), "it was sent after that");
+        scouts.forget(&targets[0], Duration::from_secs(1_490));
+        assert!(sends(&mut scouts, 0, 1_492));
     }
 }

@@ -7,11 +7,10 @@ use super::endpoint_tally::EndpointTally;
 use super::failing_endpoints::FailingEndpoints;
 use super::recovery_task::{RecoveryStage, RecoveryTask};
 use crate::arn::Arn;
-use crate::batch::action::{Action, ActionAnswer, InvocationNow, no_answer};
+use crate::batch::action::{Action, ActionAnswer, InvocationNow};
 use crate::batch::pending_letter::Disposition;
 use crate::batch::state::Batch;
 use crate::endpoint::TargetName;
-use crate::failure::Failure;
 use crate::waiting::{LISTED_ABOVE, Recoveries, WaitingKey, WaitingLetter, waiting_from};
 
 /// The time before an outage from which on waiting letters are counted. Another instance may have seen it begin earlier.
@@ -77,17 +76,12 @@ impl Batch<'_> {
         (RecoveryStage::AwaitCounted, Some(Action::ListWaitingKeys { after: Some(after), until: task.until }))
     }
 
-    /// Counts the letters that wait: by the keys, and those that this instance has not listed yet. If the list goes on behind the
-    /// page, their number stays unknown.
-    pub(super) fn waiting_counted(
-        &mut self,
-        answer: ActionAnswer,
-        now: InvocationNow,
-    ) -> Result<RecoveryStage, Failure> {
-        let listed = if let ActionAnswer::WaitingKeys(listed) = answer { listed } else { Err(no_answer()) };
-        let page = listed?;
+    /// Counts the letters that wait: by the keys, and those that this instance has not listed yet. If the list
+    /// cannot be read or goes on behind the page, their number stays unknown.
+    pub(super) fn waiting_counted(&mut self, answer: ActionAnswer, now: InvocationNow) -> RecoveryStage {
+        let ActionAnswer::WaitingKeys(Ok(page)) = answer else { return RecoveryStage::Wake };
         if page.is_cut {
-            return Ok(RecoveryStage::Wake);
+            return RecoveryStage::Wake;
         }
         let queue = self.queue();
         let keys: Vec<_> = page.keys.iter().map(|key| WaitingKey::read(key)).collect();
@@ -108,7 +102,7 @@ impl Batch<'_> {
             let more = waits.count() + unlisted.count();
             change.waiting = Some(listed.saturating_add(more as u64));
         }
-        Ok(RecoveryStage::Wake)
+        RecoveryStage::Wake
     }
 }
 

@@ -250,7 +250,8 @@ impl Batch<'_> {
             memory.known.document.iter().filter(|it| it.queue == queue.resource()).cloned().collect();
         for known in back {
             let (target, recovered_at) = (&known.target, known.recovered_at);
-            if recovered_at.is_none() {
+            let is_finished = known.is_done && !memory.holds_claims(queue.resource(), target);
+            if recovered_at.is_none() || is_finished {
                 continue;
             }
             let claims = memory.claims(queue.resource(), target, recovered_at, now.age);
@@ -355,7 +356,7 @@ impl Batch<'_> {
                 self.notices.push(BatchNotice::LettersWoken { target, letters: woken });
                 Ok(RecoveryStage::Wake)
             }
-            RecoveryStage::AwaitCounted => self.waiting_counted(answer, now),
+            RecoveryStage::AwaitCounted => Ok(self.waiting_counted(answer, now)),
             other => Ok(other),
         };
         task.is_again |= matches!(next, Ok(RecoveryStage::Read));

@@ -123,7 +123,7 @@ async fn letters_that_the_function_has_claimed_are_told_apart_and_woken() {
     let text = run(&cloud, &retry_topic()).await.text();
     assert!(text.contains("  affects      at most 1 letter on the list of waiting letters\n"), "{text}");
     assert!(
-        text.contains("  being woken  1 letter more, whose endpoint is back: the function has woken them"),
+        text.contains("  being woken  1 letter more, whose endpoint is back: the function has claimed them"),
         "{text}"
     );
     assert_eq!(shown(&cloud).len(), 2);

@@ -170,7 +170,7 @@ fn letters(outage: &ModelOutage, toll: &OutageToll) -> String {
 }
 
 const CALLS: &str = "| failed a second, for | received | hidden | moved | deleted | SQS requests | SQS, USD \
-    | Lambda, USD | S3, USD, at most | without a requeue, USD |";
+    | Lambda, USD | S3, USD | without a requeue, USD |";
 
 fn calls(outage: &ModelOutage, with: &OutageToll, without: &OutageToll) -> String {
     let mut row = format!("| {} |", name(outage));
