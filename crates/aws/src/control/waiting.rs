@@ -94,11 +94,6 @@ impl<T> WaitingList<T> {
         self.letters.values().filter(move |line| line.due > then)
     }
 
-    /// Returns the lines of the letters that wait until later than `then`, without those that were claimed.
-    pub fn unclaimed_after(&self, then: Timestamp) -> impl Iterator<Item = &WaitingLine<T>> {
-        self.due_after(then).filter(|line| !line.claimed)
-    }
-
     /// Reads which lines were claimed. It is best effort: without it they count as waiting.
     async fn read_claims(&mut self, control: &ControlObjects) {
         let read = Box::pin(control.read_recoveries(None, Instant::now() + CLAIMS_TIME)).await;

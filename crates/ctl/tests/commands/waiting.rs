@@ -97,10 +97,10 @@ async fn letters_are_counted_by_what_is_asked_for() {
     );
 }
 
-/// Returns the document of recoveries: the worker is back since eleven, and its letters are claimed that were listed until then.
+/// Returns the document of recoveries: the worker is back since 10:25, and its letters are claimed that were listed until then.
 pub(crate) fn put_recovery(cloud: &TestAccount) {
     let endpoint = json!({ "queue": "payments-dlq", "target": "arn:aws:sqs:eu-central-1:123456789012:payments-worker",
-        "recoveredAt": "2026-11-01T11:00:00Z", "place": "hour=2026-11-01T10/20261101T103000.000Z", "isDone": true });
+        "recoveredAt": "2026-11-01T10:25:00Z", "place": "hour=2026-11-01T10/20261101T103000.000Z", "isDone": true });
     let document = json!({ "version": 1, "endpoints": [endpoint] });
     cloud.put("my-bucket/dead-letters-control/recoveries.json", &document.to_string());
 }
@@ -117,16 +117,18 @@ async fn letters_that_the_function_has_claimed_are_counted_apart() {
     let ten = "2026-11-01T10:00:00Z";
     let claimed = [recovering("a", ten), recovering("b", ten), recovering("again", ten)];
     list(&cloud, ten, &lines(&[&claimed[..], &[letter("held", &json!({}))]].concat()));
+    let since = "2026-11-01T10:27:00Z";
+    list(&cloud, since, &lines(&[recovering("failed-since", since)]));
     list(&cloud, "2026-11-01T10:45:00Z", &lines(&[recovering("behind-the-place", "2026-11-01T10:45:00Z")]));
     let failed_since = recovering("again", "2026-11-01T11:20:00Z");
     list(&cloud, "2026-11-01T11:20:00Z", &lines(&[failed_since]));
     let all = waiting(&cloud, &["--json"]).await.json();
-    assert_eq!(json!([all["letters"], all["claimed"]]), json!([5, 0]));
+    assert_eq!(json!([all["letters"], all["claimed"]]), json!([6, 0]));
     put_recovery(&cloud);
     let json = waiting(&cloud, &["--json"]).await.json();
-    assert_eq!(json!([json["letters"], json["claimed"]]), json!([3, 2]));
+    assert_eq!(json!([json["letters"], json["claimed"]]), json!([4, 2]));
     let text = waiting(&cloud, &[]).await.text();
-    let says = "At most 3 letters wait, by the list of those hidden for more than two minutes.\n\
+    let says = "At most 4 letters wait, by the list of those hidden for more than two minutes.\n\
                 Not counted: 2 letters whose endpoint is back. The function has claimed them: most are delivered by now, some may wait.\n";
     assert!(text.contains(says), "{text}");
 }

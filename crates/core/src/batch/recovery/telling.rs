@@ -11,7 +11,7 @@ use crate::batch::action::{Action, ActionAnswer, InvocationNow};
 use crate::batch::pending_letter::Disposition;
 use crate::batch::state::Batch;
 use crate::endpoint::TargetName;
-use crate::waiting::{LISTED_ABOVE, Recoveries, WaitingKey, WaitingLetter, waiting_from};
+use crate::waiting::{LISTED_ABOVE, Recoveries, WaitingKey, waiting_from};
 
 /// The time before an outage from which on waiting letters are counted. Another instance may have seen it begin earlier.
 const COUNTED_BEFORE: SignedDuration = SignedDuration::from_mins(15);
@@ -76,14 +76,13 @@ impl Batch<'_> {
         (RecoveryStage::AwaitCounted, Some(Action::ListWaitingKeys { after: Some(after), until: task.until }))
     }
 
-    /// Counts the letters that wait: by the keys, and those that this instance has not listed yet. If the list
-    /// cannot be read or goes on behind the page, their number stays unknown.
+    /// Counts the letters that wait: by the keys, and in this batch, whose own object may not be written yet. If the list cannot be
+    /// read or goes on behind the page, their number stays unknown.
     pub(super) fn waiting_counted(&mut self, answer: ActionAnswer, now: InvocationNow) -> RecoveryStage {
         let ActionAnswer::WaitingKeys(Ok(page)) = answer else { return RecoveryStage::Wake };
         if page.is_cut {
             return RecoveryStage::Wake;
         }
-        let queue = self.queue();
         let keys: Vec<_> = page.keys.iter().map(|key| WaitingKey::read(key)).collect();
         for change in &mut self.changes {
             let digest = change.target.digest();
@@ -93,14 +92,7 @@ impl Batch<'_> {
                     && case.target.as_ref().is_some_and(|target| target.name() == change.target)
                     && case.hiding(now.at).is_some_and(|hide| hide > LISTED_ABOVE)
             });
-            let is_here = |line: &WaitingLetter| {
-                self.cases.iter().any(|case| case.letter.sqs.message_id == line.message_id)
-            };
-            let unlisted = queue.iter().flat_map(|queue| self.memory.recovery.unlisted.of(queue.resource()));
-            let unlisted =
-                unlisted.filter(|line| line.target.as_ref() == Some(&change.target) && !is_here(line));
-            let more = waits.count() + unlisted.count();
-            change.waiting = Some(listed.saturating_add(more as u64));
+            change.waiting = Some(listed.saturating_add(waits.count() as u64));
         }
         RecoveryStage::Wake
     }

@@ -93,11 +93,6 @@ impl UnlistedLetters {
         listed
     }
 
-    /// Returns the lines of a queue's letters that wait for a later object.
-    pub(super) fn of(&self, queue: &str) -> impl Iterator<Item = &WaitingLetter> {
-        self.0.get(queue).into_iter().flat_map(|known| &known.joined)
-    }
-
     /// Keeps lines that were claimed and not woken, to list them anew after that time. Before it, they would be claimed again
     /// at once.
     pub(super) fn leave(&mut self, queue: &str, lines: Vec<WaitingLetter>, after: Timestamp) {
@@ -158,7 +153,7 @@ mod tests {
         let mut unlisted = busy(&["dlq"]);
         let mut add = |at, lines| unlisted.add("dlq", lines, invocation(NEXT + at)).len();
         let listed: Vec<_> = (0..20).map(|number| add(number * 200, vec![line(0)])).collect();
-        assert_eq!(listed.iter().map(|lines| *lines > 0).filter(|listed| *listed).count(), 2, "{listed:?}");
+        assert_eq!(listed.iter().filter(|lines| **lines > 0).count(), 2, "{listed:?}");
         assert_eq!((listed[9], listed[19]), (10, 10));
         assert_eq!(add(4_000, vec![line(0), line(1)]), 0);
         let later: Vec<_> = (1..=20).map(|number| add(4_000 + number * 500, vec![])).collect();

@@ -46,7 +46,7 @@ pub(super) async fn read(
         }
     });
     let waiting = waiting.map(|()| {
-        let lines = list.unclaimed_after(now);
+        let lines = list.due_after(now);
         lines
             .map(|line| {
                 let (queue, target) = line.kept.clone();
