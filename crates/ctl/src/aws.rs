@@ -72,6 +72,11 @@ impl AwsAccess {
         aws_sdk_iam::Client::new(&self.config)
     }
 
+    /// Returns the client that reads keys.
+    pub(super) fn kms(&self) -> aws_sdk_kms::Client {
+        aws_sdk_kms::Client::new(&self.config)
+    }
+
     /// Returns the client that reads logs.
     pub(super) fn logs(&self) -> aws_sdk_cloudwatchlogs::Client {
         aws_sdk_cloudwatchlogs::Client::new(&self.config)

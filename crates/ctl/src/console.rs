@@ -30,6 +30,9 @@ const WRONG_CLOCK: SignedDuration = SignedDuration::from_mins(1);
 /// How often a read checks for an interrupt.
 const INTERRUPT_INTERVAL: Duration = Duration::from_millis(100);
 
+/// The longest answer that is read. A list of roles may be long.
+const MAX_ANSWER_BYTES: usize = 4_096;
+
 /// The file in which Linux lists the signals that a process ignores.
 /// <https://man7.org/linux/man-pages/man5/proc_pid_status.5.html>
 const STATUS: &str = "/proc/self/status";
@@ -142,6 +145,15 @@ impl ToolEnvironment {
     ///
     /// The results could not be written, so nobody has seen what the question is about.
     pub(crate) fn answer(&mut self, question: &str) -> Result<String, CommandFailure> {
+        Ok(self.answer_as_typed(question)?.to_ascii_lowercase())
+    }
+
+    /// Asks, and returns the answer as it was typed.
+    ///
+    /// # Errors
+    ///
+    /// The results could not be written, so nobody has seen what the question is about.
+    pub(crate) fn answer_as_typed(&mut self, question: &str) -> Result<String, CommandFailure> {
         if let Err(failed) = self.unwritten.check() {
             let why = format!("{failed}, so nobody has seen what would be done: nothing was done");
             return Err(CommandFailure::Input(vec![why]));
@@ -151,10 +163,10 @@ impl ToolEnvironment {
         let mut answer = Vec::new();
         let mut byte = [0];
         // Byte by byte, so that nothing after the line is read.
-        while answer.len() < 100 && self.input.read(&mut byte)? == 1 && byte[0] != b'\n' {
+        while answer.len() < MAX_ANSWER_BYTES && self.input.read(&mut byte)? == 1 && byte[0] != b'\n' {
             answer.push(byte[0]);
         }
-        Ok(String::from_utf8_lossy(answer.trim_ascii()).to_ascii_lowercase())
+        Ok(String::from_utf8_lossy(answer.trim_ascii()).into_owned())
     }
 
     /// Checks that a person can answer a question, unless `--yes` is given.
@@ -244,11 +256,20 @@ pub(crate) fn read_policy(
     console: &mut ToolEnvironment,
 ) -> Result<Policy, CommandFailure> {
     let Some(file) = file else { return Ok(Policy::built_in()) };
+    read_policy_text(file, console).map(|(policy, _)| policy)
+}
+
+/// Returns the policy of a file, with its text.
+pub(crate) fn read_policy_text(
+    file: &Path,
+    console: &mut ToolEnvironment,
+) -> Result<(Policy, String), CommandFailure> {
     let json = read_file(file, console)?;
-    Policy::parse(&json).map_err(|bad| {
+    let policy = Policy::parse(&json).map_err(|bad| {
         let place = |fault| format!("{}: {fault}", file.display());
         CommandFailure::Input(bad.0.iter().map(place).collect())
-    })
+    })?;
+    Ok((policy, json))
 }
 
 /// Returns the overrides of a file, or no overrides without a file.

@@ -19,9 +19,11 @@ mod control;
 mod describe;
 mod doctor;
 mod drill;
+mod endpoint_state;
 mod explain;
 mod follow;
 mod install;
+mod look;
 mod output;
 mod overrides;
 #[cfg(test)]
@@ -133,6 +135,7 @@ async fn carry_out(cli: &args::Cli, console: &mut ToolEnvironment) -> Result<Com
     match &cli.command {
         args::CliCommand::Plan(args) => plan::run(args, as_json, console),
         args::CliCommand::Explain(args) => explain::run(args, as_json, console),
+        args::CliCommand::Look(args) => Box::pin(look::run(args, as_json, console)).await,
         args::CliCommand::Hold(args) => {
             Box::pin(overrides::OverrideRequest::hold(args).run(as_json, console)).await
         }

@@ -167,6 +167,18 @@ impl HttpClient {
         }
     }
 
+    /// Asks for the head of a page, and returns its status.
+    ///
+    /// # Errors
+    ///
+    /// The address is not allowed, or no answer came.
+    pub async fn head(&self, url: &HttpUrl) -> Result<u16, SendResult> {
+        let not_buildable = |_| SendResult::Failed(Failure::ours(FailureClass::Permanent, "NotBuildable"));
+        let request = Request::head(url.as_str()).header(USER_AGENT, SNS_USER_AGENT);
+        let request = request.body(Full::default()).map_err(not_buildable)?;
+        self.send(url, request).await.map(|(head, _)| head.status().as_u16())
+    }
+
     /// Makes one request and returns the answer's head, and its body, which may be still to come. It does not
     /// follow redirects.
     async fn send(

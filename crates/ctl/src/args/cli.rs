@@ -10,9 +10,10 @@ use super::connection::{ConnectionArgs, FurtherOptions};
 use super::doctor::DoctorArgs;
 use super::drill::DrillArgs;
 use super::help::{
-    EXIT_CODES, EXIT_CODES_OF_DOCTOR, EXIT_CODES_OF_DRILL, EXIT_CODES_OF_OVERRIDES, EXIT_CODES_OF_REPLAY,
-    EXIT_CODES_OF_REPLAYS, EXIT_CODES_OF_SERVE,
+    EXIT_CODES, EXIT_CODES_OF_DOCTOR, EXIT_CODES_OF_DRILL, EXIT_CODES_OF_LOOK, EXIT_CODES_OF_OVERRIDES,
+    EXIT_CODES_OF_REPLAY, EXIT_CODES_OF_REPLAYS, EXIT_CODES_OF_SERVE,
 };
+use super::look::LookArgs;
 use super::overrides::{GiveArgs, GiveUp, ReleaseArgs, RetryArgs, ShowOverrides, WaitingArgs};
 use super::plan::{ExplainArgs, PlanArgs};
 use super::replay::{FreeReplay, ReplayArgs, ReplaysArgs, ReplaysCommand};
@@ -40,6 +41,12 @@ pub(crate) enum CliCommand {
     /// Show what the function would do with an event, and why, without any call to AWS
     #[command(after_help = EXIT_CODES)]
     Explain(ExplainArgs),
+    /// Look at the letters of a queue before anything is deployed: who failed, why, and what a policy would do
+    ///
+    /// It receives letters, hides them for a minute at most, and gives them back. It asks first, because each
+    /// look is a receive. It refuses a queue from which a function receives.
+    #[command(after_help = EXIT_CODES_OF_LOOK)]
+    Look(LookArgs),
     /// Hold letters: make no attempts until the override ends or is released
     ///
     /// The function obeys within 15 seconds. It still archives letters that are about to expire. The newest
@@ -119,7 +126,7 @@ pub(crate) enum CliCommand {
 impl CliCommand {
     /// Reports whether the command has an exit code of its own for calls that AWS denies.
     pub(crate) fn tells_denials(&self) -> bool {
-        matches!(self, Self::Doctor(_) | Self::Replay(_) | Self::Replays(_))
+        matches!(self, Self::Doctor(_) | Self::Look(_) | Self::Replay(_) | Self::Replays(_))
     }
 
     /// Reports whether the command only shows something, line by line. Such a command may end when nobody
@@ -139,6 +146,7 @@ impl CliCommand {
             | Self::Release(_)
             | Self::Replay(_)
             | Self::Doctor(_)
+            | Self::Look(_)
             | Self::Drill(_)
             | Self::Serve(_)
             | Self::Man { .. } => false,
@@ -184,6 +192,7 @@ impl CliCommand {
         Some(match self {
             Self::Plan(_) | Self::Explain(_) | Self::Completion { .. } | Self::Man { .. } => return None,
             Self::Doctor(args) => &args.connection,
+            Self::Look(args) => &args.connection,
             Self::Drill(args) => &args.connection,
             Self::Serve(args) => &args.connection,
             Self::Hold(args) => &args.connection,

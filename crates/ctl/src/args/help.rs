@@ -14,6 +14,14 @@ Exit codes:
   2  bad usage or bad input: nothing was done
   6  no errors found, but something could not be seen: AWS denied a call, or a call failed";
 
+pub(super) const EXIT_CODES_OF_LOOK: &str = "\
+Exit codes:
+  0  done: all letters are given back
+  1  something failed, or letters stay hidden for the rest of the minute
+  2  bad usage or bad input, a queue that is not to be looked at, or not confirmed: nothing was done
+  4  interrupted; all letters are given back
+  6  done, but something could not be seen: AWS denied a call, or a call failed";
+
 pub(super) const EXIT_CODES_OF_DRILL: &str = "\
 Exit codes:
   0  every step went as planned, and everything is removed

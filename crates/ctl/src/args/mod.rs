@@ -7,6 +7,7 @@ mod connection;
 mod doctor;
 mod drill;
 mod help;
+mod look;
 mod overrides;
 mod plan;
 mod replay;
@@ -21,6 +22,7 @@ pub(crate) use cli::{Cli, CliCommand};
 pub(crate) use connection::{ConnectionArgs, FurtherOptions};
 pub(crate) use doctor::DoctorArgs;
 pub(crate) use drill::DrillArgs;
+pub(crate) use look::{LookArgs, SetupFormat};
 pub(crate) use overrides::{
     ArrivalArgs, AuthorArgs, ControlPlace, GiveArgs, GiveUp, PatternArgs, ReleaseArgs, RetryArgs,
     ShowOverrides, WaitingArgs, WaitingBy, WakePace,

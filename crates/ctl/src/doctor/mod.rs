@@ -15,8 +15,11 @@ mod read;
 mod setup;
 
 pub(crate) use access::{MessageSender, PolicyAnswer, ResourcePolicy};
+pub(crate) use checks::lets_sns_in;
 pub(crate) use finding::CheckFinding;
 pub(crate) use read::feeding as queues;
+pub(crate) use read::{policy_of_function, read_error, read_queue, read_subscriptions};
+pub(crate) use setup::{DeployedQueue, DeployedSubscription, ReadError, ReadResult};
 
 use std::collections::BTreeSet;
 
@@ -27,7 +30,7 @@ use crate::console::{CommandEnd, CommandFailure, ToolEnvironment};
 use crate::output::CommandResult;
 use crate::tables::count;
 use finding::{Severity, text};
-use setup::{DeploymentFacts, ReadError};
+use setup::DeploymentFacts;
 
 /// What the doctor has found.
 pub(crate) struct ExaminationResult {

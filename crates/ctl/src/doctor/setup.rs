@@ -38,6 +38,11 @@ impl ReadError {
         Failure::of_service(Some(&self.why), None, None).is_denied()
     }
 
+    /// Reports whether SQS says that the queue does not exist.
+    pub(crate) fn is_of_no_queue(&self) -> bool {
+        Failure::of_service(Some(&self.why), None, None).is_of_no_queue()
+    }
+
     /// Reports whether the call was made. The doctor does not read the policies of keys, and tests writes
     /// only if it knows a place for them.
     pub(crate) fn is_made(&self) -> bool {

@@ -8,6 +8,7 @@ mod doctor;
 mod drill;
 mod explain;
 mod install;
+mod look;
 mod machine;
 mod overrides;
 mod pipes;

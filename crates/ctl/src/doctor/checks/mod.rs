@@ -26,6 +26,8 @@ mod targets;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use queues::lets_sns_in;
+
 use super::finding::{CheckFinding, CheckFindings};
 use super::setup::DeploymentFacts;
 

@@ -208,7 +208,7 @@ fn let_in(setup: &DeploymentFacts, queue: &DeployedQueue, findings: &mut CheckFi
 }
 
 /// Reports whether the policy of a queue lets SNS write the dead letters of this topic.
-pub(super) fn lets_sns_in(policy: &ResourcePolicy, topic: &str, queue: &DeployedQueue) -> PolicyAnswer {
+pub(crate) fn lets_sns_in(policy: &ResourcePolicy, topic: &str, queue: &DeployedQueue) -> PolicyAnswer {
     let account = topic.parse::<Arn>().map(|topic| topic.account().to_owned()).unwrap_or_default();
     let sender = MessageSender { service: "sns.amazonaws.com", source: topic, account: &account };
     policy.lets(sender, "sqs:SendMessage", queue.arn.as_str())

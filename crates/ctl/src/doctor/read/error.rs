@@ -6,6 +6,6 @@ use redrive_aws::clients::failure_of_call;
 use crate::doctor::setup::ReadError;
 
 /// Returns the error of a call that failed.
-pub(super) fn read_error<E: ProvideErrorMetadata>(call: &'static str, error: &SdkError<E>) -> ReadError {
+pub(crate) fn read_error<E: ProvideErrorMetadata>(call: &'static str, error: &SdkError<E>) -> ReadError {
     ReadError::of(call, failure_of_call(error))
 }

@@ -145,7 +145,11 @@ async fn policy(clients: &AwsClients, bucket: &str) -> ReadResult<Option<String>
     }
 }
 
-async fn policy_of_function(lambda: &aws_sdk_lambda::Client, arn: &Arn) -> ReadResult<Option<String>> {
+/// Reads the policy of a function, if it has one.
+pub(crate) async fn policy_of_function(
+    lambda: &aws_sdk_lambda::Client,
+    arn: &Arn,
+) -> ReadResult<Option<String>> {
     match lambda.get_policy().function_name(arn.as_str()).send().await {
         Ok(read) => Ok(read.policy),
         Err(error) if error.code() == Some("ResourceNotFoundException") => Ok(None),

@@ -15,10 +15,14 @@ use std::collections::BTreeSet;
 use redrive_aws::settings::Settings;
 use redrive_core::arn::{Arn, ArnKind};
 
-use super::setup::{DeployedSubscription, DeploymentFacts, ReadError, ReadResult};
+use super::setup::{DeployedQueue, DeployedSubscription, DeploymentFacts, ReadError, ReadResult};
 use crate::args;
 use crate::aws::AwsAccess;
 use crate::console::{CommandFailure, ToolEnvironment};
+
+pub(crate) use error::read_error;
+pub(crate) use grants::policy_of_function;
+pub(crate) use subscriptions::read as read_subscriptions;
 
 /// The output of a stack that names its function.
 const FUNCTION_NAME: &str = "FunctionName";
@@ -108,6 +112,11 @@ pub(super) async fn setup(
     setup.targets = grants::target_queues(&clients, &arn, &setup).await;
     setup.grants = grants::read(&aws.iam(), &clients, &arn, &setup).await;
     Ok(setup)
+}
+
+/// Reads the attributes of a queue.
+pub(crate) async fn read_queue(sqs: &aws_sdk_sqs::Client, arn: Arn) -> DeployedQueue {
+    queues::read(sqs, arn, false).await
 }
 
 /// Reads which queues feed a function: the dead-letter queues and the requeue. If Lambda does not tell, or no

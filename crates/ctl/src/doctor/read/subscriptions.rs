@@ -22,7 +22,7 @@ const NO_ARN_TEXTS: [&str; 2] = ["PendingConfirmation", "Deleted"];
 
 /// Reads the subscriptions that name one of these queues, all others of their topics, and those that name the
 /// requeue, or deliver into it or into one of these queues.
-pub(super) async fn read(
+pub(crate) async fn read(
     sns: &aws_sdk_sns::Client,
     queues: &[DeployedQueue],
     requeue: Option<&DeployedQueue>,

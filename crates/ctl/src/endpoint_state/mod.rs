@@ -1,0 +1,205 @@
+//! What AWS shows of an endpoint now, which may be why SNS gave up on a message: SNS's letters do not say why.
+//!
+//! Nothing is sent to the endpoint, except a HEAD request to a web server if that is asked for.
+
+mod key;
+mod status_log;
+mod web_probe;
+
+use aws_sdk_lambda::types::State;
+use aws_sdk_s3::error::ProvideErrorMetadata;
+use redrive_aws::clients::AwsClients;
+use redrive_core::arn::Arn;
+use redrive_core::batch::Subscription;
+use redrive_core::endpoint::{Endpoint, HttpUrl};
+use serde::Serialize;
+
+use crate::aws::AwsAccess;
+use crate::doctor::{
+    DeployedQueue, MessageSender, PolicyAnswer, ReadError, ResourcePolicy, lets_sns_in, policy_of_function,
+    read_error, read_queue,
+};
+pub(crate) use key::key_arn;
+pub(crate) use status_log::{LoggedFailures, StatusLog};
+pub(crate) use web_probe::WebProber;
+
+/// The service that delivers.
+const SNS: &str = "sns.amazonaws.com";
+
+/// What is wrong with an endpoint, as far as AWS shows it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct EndpointState {
+    pub(crate) finding: EndpointFinding,
+    /// The fact, in words.
+    pub(crate) says: String,
+    /// True if a call was denied, or failed.
+    #[serde(skip)]
+    pub(crate) is_unseen: bool,
+}
+
+/// Whether something is wrong with an endpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum EndpointFinding {
+    /// SNS cannot deliver to it.
+    Broken,
+    /// Nothing wrong is seen now.
+    Works,
+    /// It is unknown: a call was denied or failed, or no call shows it.
+    CannotTell,
+}
+
+/// Reads the states of endpoints.
+pub(crate) struct EndpointReader {
+    clients: AwsClients,
+    kms: aws_sdk_kms::Client,
+    prober: Option<WebProber>,
+}
+
+impl EndpointState {
+    pub(crate) fn broken(says: impl Into<String>) -> Self {
+        Self { finding: EndpointFinding::Broken, says: says.into(), is_unseen: false }
+    }
+
+    fn works(says: impl Into<String>) -> Self {
+        Self { finding: EndpointFinding::Works, says: says.into(), is_unseen: false }
+    }
+
+    pub(crate) fn cannot_tell(says: impl Into<String>) -> Self {
+        Self { finding: EndpointFinding::CannotTell, says: says.into(), is_unseen: false }
+    }
+
+    /// Returns the state of an endpoint that a call did not tell.
+    pub(crate) fn unseen(error: &ReadError) -> Self {
+        let says = format!("{} failed ({})", error.call, error.reason());
+        Self { is_unseen: true, ..Self::cannot_tell(says) }
+    }
+}
+
+impl EndpointReader {
+    /// Returns a reader. It asks web servers only with a prober.
+    pub(crate) fn new(aws: &AwsAccess, prober: Option<WebProber>) -> Self {
+        Self { clients: aws.clients(), kms: aws.kms(), prober }
+    }
+
+    /// Reads the endpoint of a subscription, as SNS sees it.
+    pub(crate) async fn of_subscription(&self, subscription: &Subscription) -> EndpointState {
+        let topic = subscription.topic.as_str();
+        match subscription.deliverable() {
+            Some(Endpoint::Queue(queue)) => self.of_queue(queue, Some(topic)).await,
+            Some(Endpoint::Function(function)) => self.of_function(&function, Some(topic)).await,
+            Some(Endpoint::Stream(stream)) => self.of_stream(&stream).await,
+            Some(Endpoint::Http(url)) => self.of_web_server(&url).await,
+            Some(Endpoint::Topic(_)) | None => EndpointState::cannot_tell(format!(
+                "only SNS can deliver by the protocol {:?}, and no call shows whether it can",
+                subscription.protocol
+            )),
+        }
+    }
+
+    /// Reads a queue or a function that SNS does not deliver to. `None` for other kinds.
+    pub(crate) async fn of_target(&self, arn: &Arn) -> Option<EndpointState> {
+        match Endpoint::of_arn(arn.clone())? {
+            Endpoint::Queue(queue) => Some(self.of_queue(queue, None).await),
+            Endpoint::Function(function) => Some(self.of_function(&function, None).await),
+            Endpoint::Stream(stream) => Some(self.of_stream(&stream).await),
+            Endpoint::Topic(_) | Endpoint::Http(_) => None,
+        }
+    }
+
+    async fn of_queue(&self, arn: Arn, topic: Option<&str>) -> EndpointState {
+        let queue = read_queue(&self.clients.sqs, arn).await;
+        if let Err(error) = &queue.attributes {
+            return if error.is_of_no_queue() {
+                EndpointState::broken("the queue does not exist")
+            } else {
+                EndpointState::unseen(error)
+            };
+        }
+        let Some(topic) = topic else { return EndpointState::works("the queue exists") };
+        let policy = ResourcePolicy::of(queue.attribute("Policy").unwrap_or_default());
+        match lets_sns_in(&policy, topic, &queue) {
+            PolicyAnswer::No => EndpointState::broken(format!(
+                "the queue's policy does not let SNS write for {topic} (sqs:SendMessage for {SNS})"
+            )),
+            PolicyAnswer::Unclear => EndpointState::cannot_tell(
+                "the queue's policy has conditions that this tool does not know: it may keep SNS out",
+            ),
+            PolicyAnswer::Yes => match queue_key(&queue) {
+                None => EndpointState::works("the queue exists, and its policy lets SNS write"),
+                Some(key) => key::of_queue(&self.kms, key, &queue.arn, topic).await,
+            },
+        }
+    }
+
+    async fn of_function(&self, function: &Arn, topic: Option<&str>) -> EndpointState {
+        let lambda = &self.clients.lambda;
+        let read = lambda.get_function_configuration().function_name(function.as_str()).send().await;
+        let read = match read {
+            Ok(read) => read,
+            Err(error) if error.code() == Some("ResourceNotFoundException") => {
+                return EndpointState::broken("the function does not exist");
+            }
+            Err(error) => {
+                return EndpointState::unseen(&read_error("lambda:GetFunctionConfiguration", &error));
+            }
+        };
+        if let Some(state @ (State::Failed | State::Inactive)) = read.state() {
+            return EndpointState::broken(format!("the function's state is {}", state.as_str()));
+        }
+        let Some(topic) = topic else { return EndpointState::works("the function exists") };
+        let policy = match policy_of_function(lambda, function).await {
+            Ok(policy) => ResourcePolicy::of(&policy.unwrap_or_default()),
+            Err(error) => return EndpointState::unseen(&error),
+        };
+        let account = topic.split(':').nth(4).unwrap_or_default();
+        let sns = MessageSender { service: SNS, source: topic, account };
+        match policy.lets(sns, "lambda:InvokeFunction", function.as_str()) {
+            PolicyAnswer::Yes => {
+                EndpointState::works("the function exists, and its policy lets SNS invoke it")
+            }
+            PolicyAnswer::No => EndpointState::broken(format!(
+                "the function's policy does not let SNS invoke it for {topic} (lambda:InvokeFunction for {SNS})"
+            )),
+            PolicyAnswer::Unclear => EndpointState::cannot_tell(
+                "the function's policy has conditions that this tool does not know: it may keep SNS out",
+            ),
+        }
+    }
+
+    async fn of_stream(&self, stream: &Arn) -> EndpointState {
+        let name = stream.resource().trim_start_matches("deliverystream/");
+        let read = self.clients.firehose.describe_delivery_stream().delivery_stream_name(name).send().await;
+        match read {
+            Ok(read) => match read.delivery_stream_description() {
+                Some(stream) if stream.delivery_stream_status().as_str() == "ACTIVE" => EndpointState::works(
+                    "the stream is active; whether the subscription's role may write is not checked",
+                ),
+                Some(stream) => EndpointState::broken(format!(
+                    "the stream's status is {}",
+                    stream.delivery_stream_status().as_str()
+                )),
+                None => EndpointState::cannot_tell("Firehose gave no description of the stream"),
+            },
+            Err(error) if error.code() == Some("ResourceNotFoundException") => {
+                EndpointState::broken("the stream does not exist")
+            }
+            Err(error) => EndpointState::unseen(&read_error("firehose:DescribeDeliveryStream", &error)),
+        }
+    }
+
+    async fn of_web_server(&self, url: &HttpUrl) -> EndpointState {
+        match &self.prober {
+            Some(prober) => prober.ask(url).await,
+            None => {
+                EndpointState::cannot_tell("the web server was not asked; --probe sends it a HEAD request")
+            }
+        }
+    }
+}
+
+/// Returns the KMS key of a queue, if it has one.
+fn queue_key(queue: &DeployedQueue) -> Option<&str> {
+    queue.attribute("KmsMasterKeyId")
+}
