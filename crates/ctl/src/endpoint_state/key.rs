@@ -4,7 +4,7 @@ use aws_sdk_kms::types::KeyState;
 use aws_sdk_s3::error::ProvideErrorMetadata;
 use redrive_core::arn::Arn;
 
-use super::{EndpointState, SNS};
+use super::state::{EndpointState, SNS};
 use crate::doctor::{MessageSender, PolicyAnswer, ResourcePolicy, read_error};
 
 /// The alias of the key that AWS manages for SQS. Its policy cannot be changed, and lets no service in.

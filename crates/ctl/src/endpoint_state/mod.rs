@@ -3,6 +3,7 @@
 //! Nothing is sent to the endpoint, except a HEAD request to a web server if that is asked for.
 
 mod key;
+mod state;
 mod status_log;
 mod web_probe;
 
@@ -12,69 +13,23 @@ use redrive_aws::clients::AwsClients;
 use redrive_core::arn::Arn;
 use redrive_core::batch::Subscription;
 use redrive_core::endpoint::{Endpoint, HttpUrl};
-use serde::Serialize;
 
 use crate::aws::AwsAccess;
 use crate::doctor::{
-    DeployedQueue, MessageSender, PolicyAnswer, ReadError, ResourcePolicy, lets_sns_in, policy_of_function,
-    read_error, read_queue,
+    DeployedQueue, MessageSender, PolicyAnswer, ResourcePolicy, lets_sns_in, policy_of_function, read_error,
+    read_queue,
 };
 pub(crate) use key::key_arn;
+use state::SNS;
+pub(crate) use state::{EndpointFinding, EndpointState};
 pub(crate) use status_log::{LoggedFailures, StatusLog};
 pub(crate) use web_probe::WebProber;
-
-/// The service that delivers.
-const SNS: &str = "sns.amazonaws.com";
-
-/// What is wrong with an endpoint, as far as AWS shows it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct EndpointState {
-    pub(crate) finding: EndpointFinding,
-    /// The fact, in words.
-    pub(crate) says: String,
-    /// True if a call was denied, or failed.
-    #[serde(skip)]
-    pub(crate) is_unseen: bool,
-}
-
-/// Whether something is wrong with an endpoint.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) enum EndpointFinding {
-    /// SNS cannot deliver to it.
-    Broken,
-    /// Nothing wrong is seen now.
-    Works,
-    /// It is unknown: a call was denied or failed, or no call shows it.
-    CannotTell,
-}
 
 /// Reads the states of endpoints.
 pub(crate) struct EndpointReader {
     clients: AwsClients,
     kms: aws_sdk_kms::Client,
     prober: Option<WebProber>,
-}
-
-impl EndpointState {
-    pub(crate) fn broken(says: impl Into<String>) -> Self {
-        Self { finding: EndpointFinding::Broken, says: says.into(), is_unseen: false }
-    }
-
-    fn works(says: impl Into<String>) -> Self {
-        Self { finding: EndpointFinding::Works, says: says.into(), is_unseen: false }
-    }
-
-    pub(crate) fn cannot_tell(says: impl Into<String>) -> Self {
-        Self { finding: EndpointFinding::CannotTell, says: says.into(), is_unseen: false }
-    }
-
-    /// Returns the state of an endpoint that a call did not tell.
-    pub(crate) fn unseen(error: &ReadError) -> Self {
-        let says = format!("{} failed ({})", error.call, error.reason());
-        Self { is_unseen: true, ..Self::cannot_tell(says) }
-    }
 }
 
 impl EndpointReader {

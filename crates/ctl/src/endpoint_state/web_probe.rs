@@ -4,7 +4,7 @@ use redrive_aws::delivery::{AddressReach, HttpClient};
 use redrive_core::batch::SendResult;
 use redrive_core::endpoint::HttpUrl;
 
-use super::EndpointState;
+use super::state::EndpointState;
 use crate::console::ToolEnvironment;
 
 /// A client that sends HEAD requests.
