@@ -10,7 +10,8 @@ use redrive_aws::clock::InstanceClock;
 use redrive_aws::control;
 use redrive_aws::delivery::{AddressReach, Dispatcher, HttpClient};
 use redrive_aws::log;
-use redrive_aws::settings::{ArchiveAt, ControlAt, Settings};
+use redrive_aws::policy_object::UnreadPolicy;
+use redrive_aws::settings::{ArchiveAt, BadSettings, ControlAt, PolicyAt, Settings};
 use redrive_aws::signature::{CertificateReader, MAX_CERTIFICATE_BYTES};
 use redrive_core::batch::{EndpointChange, LetterReport, SqsBatchResponse, response};
 use redrive_core::endpoint::HttpUrl;
@@ -53,6 +54,18 @@ pub enum InvocationFailure {
         "the event has no Records: this function takes events of SQS only. Send replays to the replay function"
     )]
     NoRecords,
+    /// The policy in S3 cannot be read, or is wrong.
+    #[error(transparent)]
+    Policy(#[from] UnreadPolicy),
+    /// The policy in S3 was not read in time.
+    #[error("cannot read the redrive policy {0}: s3:GetObject did not answer in time")]
+    PolicyLate(PolicyAt),
+    /// Another setting contradicts the policy in S3.
+    #[error(transparent)]
+    Settings(#[from] BadSettings),
+    /// Another invocation of the same instance is making the function, which Lambda rules out.
+    #[error("the function is not ready")]
+    NotReady,
 }
 
 /// The output for lines of metrics. They are written raw and complete, without the log's own format.

@@ -58,6 +58,7 @@
 //!
 //! | module | subject |
 //! |---|---|
+//! | [`load_function`] | the function before it has its policy |
 //! | [`function`] | an event in, an answer out: joins the parts |
 //! | [`replay_function`] | the same for the replay function: replays, and the turns and lanes of a state machine |
 //! | [`redrive`] | drives the batch machine and carries out its actions |
@@ -106,12 +107,13 @@
 //!                     what tests share; the pages' laws and tests
 //! ```
 //!
-//! `main.rs` only runs [`function::RedriveFunction`], and `bin/replay.rs` only runs
+//! `main.rs` only runs [`function::RedriveFunction`], by [`load_function::FunctionLoader`], and `bin/replay.rs` only runs
 //! [`replay_function::ReplayFunction`]. Start reading at [`redrive::Redrive::handle`], then at
 //! [`Batch::poll`](redrive_core::batch::Batch::poll), [`Rule::decide`](redrive_core::policy::Rule::decide), and
 //! [`step`](redrive_core::policy::step), the rule that decides which retry a letter is due for.
 
 pub mod function;
+pub mod load_function;
 pub mod notices;
 pub mod redrive;
 pub mod replay_function;

@@ -6,7 +6,8 @@ use lambda_runtime::{Error, LambdaEvent, run, service_fn};
 use redrive_aws::clock::InstanceClock;
 use redrive_aws::log;
 use redrive_aws::start::start;
-use sns_redrive::function::{QueueEvent, RedriveFunction};
+use sns_redrive::function::QueueEvent;
+use sns_redrive::load_function::FunctionLoader;
 
 /// The allocator. Letters are thousands of small pieces of memory: with the system's allocator they take a
 /// fifth more time.
@@ -17,7 +18,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 async fn main() -> Result<(), Error> {
     let (settings, clients) = start()?;
     let function =
-        Arc::new(RedriveFunction::new(settings, clients, InstanceClock::system(), Arc::new(log::write)));
+        Arc::new(FunctionLoader::new(settings, clients, InstanceClock::system(), Arc::new(log::write)));
     run(service_fn(|event: LambdaEvent<QueueEvent>| {
         let function = Arc::clone(&function);
         async move {

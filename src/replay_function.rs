@@ -21,15 +21,16 @@ use futures_util::FutureExt;
 use redrive_aws::clients::AwsClients;
 use redrive_aws::clock::InstanceClock;
 use redrive_aws::log;
-use redrive_aws::settings::{ArchiveAt, Settings};
+use redrive_aws::policy_object::read_policy;
+use redrive_aws::settings::{ArchiveAt, PolicyAt, Settings};
 use redrive_core::arn::Arn;
 use redrive_core::batch::OperatingMode;
 use redrive_core::failure::Failure;
 use redrive_core::policy::Policy;
 use redrive_replay::{
-    ArchiveReplayer, EventRequest, RecordLocation, RedriverReader, RedriverState, ReplayControl,
-    ReplayEnvironment, ReplayError, ReplayResumption, ReplaySource, ReplayState, RoundLane, TurnAnswer,
-    TurnKind,
+    ArchiveReplayer, EventRequest, PolicyOfLanes, RecordLocation, RedriverReader, RedriverState,
+    ReplayControl, ReplayEnvironment, ReplayError, ReplayResumption, ReplaySource, ReplayState, RoundLane,
+    TurnAnswer, TurnKind,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -62,6 +63,9 @@ pub struct ReplayFunction {
     /// The mode and the policy from this function's own settings. They count if `REDRIVE_FUNCTION` names no
     /// other function.
     own: Arc<RedriverState>,
+    /// Where that policy is, if it is in S3.
+    own_policy_at: Option<PolicyAt>,
+    clients: AwsClients,
     clock: InstanceClock,
 }
 
@@ -131,12 +135,13 @@ impl ReplayFunction {
     #[must_use]
     pub fn new(settings: Settings, clients: AwsClients, clock: InstanceClock) -> Self {
         let redriver = settings.redrive_function.clone();
-        let redriver =
-            redriver.map(|function| RedriverReader::new(clients.lambda.clone(), function, clock.clone()));
-        let parts = parts(&settings, clients, &clock);
+        let redriver = redriver.map(|function| RedriverReader::new(&clients, function, clock.clone()));
+        let parts = parts(&settings, clients.clone(), &clock);
         let idle = (settings.mode == OperatingMode::Observe).then(|| "REDRIVE_MODE is observe".to_owned());
-        let own = Arc::new(RedriverState { idle, policy: Some(settings.policy), document: None });
-        Self { parts, redriver, own, clock }
+        let own_policy_at = settings.policy_at;
+        let policy = own_policy_at.is_none().then_some(settings.policy);
+        let own = Arc::new(RedriverState { idle, policy, for_lanes: PolicyOfLanes::Unknown });
+        Self { parts, redriver, own, own_policy_at, clients, clock }
     }
 
     /// Answers one event. `deadline_ms` is Lambda's, in milliseconds since 1970.
@@ -208,7 +213,13 @@ impl ReplayFunction {
         let parts = ReplayEnvironment { workers: LANE_WORKERS, ..self.parts()?.clone() };
         let told = lane.policy.as_deref().map(Policy::parse).transpose();
         let told = told.map_err(|bad| refused(&format!("policy: {bad}")))?;
-        let own = if self.redriver.is_none() { self.own.policy.as_ref() } else { None };
+        let told = match lane.policy_at.as_deref().map(PolicyAt::parse) {
+            None => told,
+            Some(Err(bad)) => return Err(refused(&format!("policyAt: {bad}"))),
+            Some(Ok(place)) => Some(self.policy_in(&place).await?),
+        };
+        let own = if self.redriver.is_none() { Some(self.own().await?) } else { None };
+        let own = own.as_ref().and_then(|own| own.policy.as_ref());
         let done = ArchiveReplayer::new(parts).lane(lane, told.as_ref().or(own), control).await?;
         let sent = done.as_ref().map(|done| done.units.iter().map(|unit| unit.sent).sum());
         let trouble = done.and_then(|done| done.failed.or(done.trouble));
@@ -221,12 +232,25 @@ impl ReplayFunction {
         let parts = ReplayEnvironment { by: by.to_owned(), ..self.parts()?.clone() };
         let redriving = match &self.redriver {
             Some(redriver) => redriver.ask(&parts.requeue).await?,
-            None => Arc::clone(&self.own),
+            None => self.own().await?,
         };
         if let (Some(redriver), None) = (&self.redriver, &redriving.policy) {
             telemetry::policy_in_file(redriver.function());
         }
         Ok((ArchiveReplayer::new(parts).beside(&redriving), redriving))
+    }
+
+    /// Returns the mode and the policy from this function's own settings.
+    async fn own(&self) -> Result<Arc<RedriverState>, ReplayError> {
+        let Some(place) = &self.own_policy_at else { return Ok(Arc::clone(&self.own)) };
+        let policy = Some(self.policy_in(place).await?);
+        let RedriverState { idle, for_lanes, .. } = &*self.own;
+        Ok(Arc::new(RedriverState { idle: idle.clone(), policy, for_lanes: for_lanes.clone() }))
+    }
+
+    /// Reads a policy from S3.
+    async fn policy_in(&self, place: &PolicyAt) -> Result<Policy, ReplayError> {
+        Ok(read_policy(&self.clients.s3, place).await?.policy)
     }
 
     fn parts(&self) -> Result<&ReplayEnvironment, ReplayError> {

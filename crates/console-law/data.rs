@@ -96,6 +96,7 @@ fn archived(text: &str) -> ArchivedLetter {
         arrived: Some(span().from),
         retry: Some((3, 12)),
         replayed: Some(false),
+        cause: Some(text.to_owned()),
     }
 }
 

@@ -9,6 +9,7 @@ mod metrics;
 pub use letter::letter;
 pub use metrics::{InvocationMetrics, InvocationSummary, summarise};
 
+use redrive_aws::settings::{POLICY_URI, PolicyAt};
 use redrive_core::arn::Arn;
 use redrive_core::batch::{BatchNotice, HealthChange};
 use redrive_core::endpoint::TargetName;
@@ -21,6 +22,16 @@ use crate::notices::{NotSent, NotSentNotice};
 /// touched.
 pub fn bad_event(problem: &str) {
     tracing::error!(detail = problem, "bad event");
+}
+
+/// Logs which policy was read from S3.
+pub fn policy_read(place: &PolicyAt, digest: &str, version: Option<&str>) {
+    tracing::info!(policy.uri = %place, policy.digest = digest, policy.version = version, "policy read");
+}
+
+/// Logs why there is no policy. The invocation fails, and nothing is touched.
+pub fn policy_unread(problem: &str) {
+    tracing::error!(setting = POLICY_URI, detail = problem, "policy not read");
 }
 
 /// Logs an event other than a letter's outcome.

@@ -18,6 +18,7 @@ mod notices;
 mod origins;
 mod overrides;
 mod pace;
+mod policy_in_s3;
 mod recovery;
 mod replay;
 mod requeue;

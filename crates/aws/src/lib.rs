@@ -6,6 +6,7 @@
 //! | [`log`] | the log: its lines on standard output, and which are written |
 //! | [`signature`] | the check that SNS wrote a letter |
 //! | [`control`] | the overrides of operators, and the list of waiting letters |
+//! | [`policy_object`] | the redrive policy as an object in S3 |
 //! | [`lookup`] | queues and subscriptions: asked once, kept for a while, cut off at a deadline |
 //! | [`delivery`] | makes requests, with a file for each kind of endpoint; hiding |
 //! | [`clients`] | the AWS clients, their HTTP client, the meaning of their errors |
@@ -19,6 +20,7 @@ pub mod control;
 pub mod delivery;
 pub mod log;
 pub mod lookup;
+pub mod policy_object;
 pub mod settings;
 pub mod signature;
 pub mod start;

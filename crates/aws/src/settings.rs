@@ -16,8 +16,10 @@ use redrive_core::policy::{FifoHandling, Policy, Rule, TargetSpec, VISIBILITY_CE
 /// The function's settings. `template.yaml` and `docs/reference/settings.md` name the same variables.
 #[derive(Debug)]
 pub struct Settings {
-    /// The policy, from `REDRIVE_POLICY` or `REDRIVE_POLICY_FILE`.
+    /// The policy, from `REDRIVE_POLICY` or `REDRIVE_POLICY_FILE`. The built-in one until that of `policy_at` is read.
     pub policy: Policy,
+    /// `REDRIVE_POLICY_URI`.
+    pub policy_at: Option<PolicyAt>,
     /// `ARCHIVE`.
     pub archive: ArchiveAt,
     /// `CONTROL`.
@@ -104,6 +106,36 @@ impl Display for ControlAt {
     }
 }
 
+/// The location of a policy in S3.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PolicyAt {
+    /// The bucket.
+    pub bucket: String,
+    /// The key.
+    pub key: String,
+}
+
+impl PolicyAt {
+    /// Reads `s3://bucket/key`.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the text, in words.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let parts = text.strip_prefix("s3://").and_then(|place| place.split_once('/'));
+        let is_named = |(bucket, key): &(&str, &str)| is_bucket(bucket) && !key.is_empty();
+        let (bucket, key) =
+            parts.filter(is_named).ok_or_else(|| format!("must be s3://bucket/key, not {text:?}"))?;
+        Ok(Self { bucket: bucket.to_owned(), key: key.to_owned() })
+    }
+}
+
+impl Display for PolicyAt {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "s3://{}/{}", self.bucket, self.key)
+    }
+}
+
 /// A setting that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{variable}: {problem}")]
@@ -135,10 +167,14 @@ impl BadSettings {
     }
 }
 
+/// The variable that names a policy in S3.
+pub const POLICY_URI: &str = "REDRIVE_POLICY_URI";
+
 /// The variables with their defaults, as the docs and the template give them. `None` if there is no default.
-pub const VARIABLES: [(&str, Option<&str>); 16] = [
+pub const VARIABLES: [(&str, Option<&str>); 17] = [
     ("REDRIVE_POLICY", None),
     ("REDRIVE_POLICY_FILE", None),
+    (POLICY_URI, None),
     ("ARCHIVE", None),
     ("CONTROL", None),
     ("WAITING_LIST", Some("on")),
@@ -173,6 +209,7 @@ impl Settings {
         let control = control(&given, archive.as_ref().ok());
         let settings = Self {
             policy: note(&mut faults, policy(&given), Policy::built_in()),
+            policy_at: note(&mut faults, policy_at(&given), None),
             archive: note(
                 &mut faults,
                 archive,
@@ -193,12 +230,26 @@ impl Settings {
             in_flight_limit: note(&mut faults, number(&given, "IN_FLIGHT_LIMIT", 10, 10_000_000), 10),
             max_hide_seconds: note(&mut faults, number(&given, "MAX_HIDE_SECONDS", 1, VISIBILITY_CEILING), 1),
         };
-        faults.extend(settings.contradictions());
+        faults.extend(settings.contradictions(&settings.policy));
         if faults.is_empty() { Ok(settings) } else { Err(BadSettings(faults)) }
     }
 
-    /// Finds settings that contradict each other.
-    fn contradictions(&self) -> SettingFaults {
+    /// Takes the policy that was read from `policy_at`.
+    ///
+    /// # Errors
+    ///
+    /// [`BadSettings`] if another setting contradicts it. Then nothing changes.
+    pub fn take_policy(&mut self, policy: Policy) -> Result<(), BadSettings> {
+        let faults = self.contradictions(&policy);
+        if !faults.is_empty() {
+            return Err(BadSettings(faults));
+        }
+        (self.policy, self.policy_at) = (policy, None);
+        Ok(())
+    }
+
+    /// Finds settings that contradict each other, or this policy.
+    fn contradictions(&self, policy: &Policy) -> SettingFaults {
         let mut faults = Vec::new();
         let requeue = self.requeue.as_ref();
         if requeue.is_some_and(|requeue| self.archive == ArchiveAt::Queue(requeue.clone())) {
@@ -207,7 +258,7 @@ impl Settings {
                 "must not be the queue of REQUEUE_ARN, from which the function takes all letters",
             ));
         }
-        for rule in self.policy.all_rules() {
+        for rule in policy.all_rules() {
             let Rule { name, .. } = rule;
             if matches!(&rule.target, TargetSpec::Arn(arn) if Some(arn) == requeue) {
                 let problem = format!(
@@ -240,25 +291,36 @@ pub(crate) fn fault(variable: &'static str, problem: impl Into<String>) -> Setti
     vec![SettingFault { variable, problem: without_urls(&problem.into()) }]
 }
 
+/// The variables that give a policy. Only one of them may be set.
+const POLICIES: [&str; 3] = ["REDRIVE_POLICY", "REDRIVE_POLICY_FILE", POLICY_URI];
+
 fn policy(given: &impl Fn(&str) -> Option<String>) -> Result<Policy, SettingFaults> {
+    let mut set = POLICIES.into_iter().filter(|name| given(name).is_some());
+    if let (Some(first), Some(second)) = (set.next(), set.next()) {
+        return Err(fault(second, format!("must not be set together with {first}")));
+    }
     let (name, json) = match (given("REDRIVE_POLICY"), given("REDRIVE_POLICY_FILE")) {
-        (None, None) => return Ok(Policy::built_in()),
-        (Some(_), Some(_)) => {
-            return Err(fault("REDRIVE_POLICY_FILE", "must not be set together with REDRIVE_POLICY"));
-        }
-        (Some(json), None) => ("REDRIVE_POLICY", json),
+        (Some(json), _) => ("REDRIVE_POLICY", json),
         (None, Some(path)) => {
             let name = "REDRIVE_POLICY_FILE";
             let json = std::fs::read_to_string(Path::new(&path))
                 .map_err(|error| fault(name, format!("cannot read {path:?}: {error}")))?;
             (name, json)
         }
+        (None, None) => return Ok(Policy::built_in()),
     };
     Policy::parse(&json)
         // Its faults name URLs already: a name that is named again is another one.
         .map_err(|bad| {
             bad.0.iter().map(|it| SettingFault { variable: name, problem: it.to_string() }).collect()
         })
+}
+
+/// Reads the location of a policy in S3.
+fn policy_at(given: &impl Fn(&str) -> Option<String>) -> Result<Option<PolicyAt>, SettingFaults> {
+    given(POLICY_URI)
+        .map(|text| PolicyAt::parse(&text).map_err(|problem| fault(POLICY_URI, problem)))
+        .transpose()
 }
 
 fn archive(given: &impl Fn(&str) -> Option<String>) -> Result<ArchiveAt, SettingFaults> {
@@ -277,12 +339,17 @@ fn archive(given: &impl Fn(&str) -> Option<String>) -> Result<ArchiveAt, Setting
 /// Splits a location into a bucket and a prefix without slashes at its ends.
 fn in_bucket(name: &'static str, place: &str) -> Result<(String, String), SettingFaults> {
     let (bucket, prefix) = place.split_once('/').unwrap_or((place, ""));
-    // <https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html>
-    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || ".-".contains(c);
-    if (3..=63).contains(&bucket.len()) && bucket.chars().all(allowed) {
+    if is_bucket(bucket) {
         return Ok((bucket.to_owned(), prefix.trim_matches('/').to_owned()));
     }
     Err(fault(name, format!("{bucket:?} is not a bucket name, which is 3 to 63 of a-z, 0-9, dot and hyphen")))
+}
+
+/// Reports whether a bucket may have this name.
+/// <https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html>
+fn is_bucket(name: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || ".-".contains(c);
+    (3..=63).contains(&name.len()) && name.chars().all(allowed)
 }
 
 /// Reads the location for overrides. It is beside the archive, so that permission to write one does not include
@@ -382,7 +449,7 @@ fn schedule_from(given: &impl Fn(&str) -> Option<String>) -> Result<Option<Times
 fn redrive_function(given: &impl Fn(&str) -> Option<String>) -> Result<Option<String>, SettingFaults> {
     const NAME: &str = "REDRIVE_FUNCTION";
     let Some(text) = given(NAME) else { return Ok(None) };
-    for policy in ["REDRIVE_POLICY", "REDRIVE_POLICY_FILE"] {
+    for policy in POLICIES {
         if given(policy).is_some() {
             return Err(fault(
                 NAME,

@@ -182,6 +182,10 @@ impl ExplainedLetter<'_> {
         if let Some(subscription) = letter.subscription() {
             say("subscription", subscription.to_string());
         }
+        // A failed function can put anything into the message of its error.
+        if let Some(code) = letter.cause.as_ref().and_then(|cause| cause.code.clone()) {
+            say("cause", code);
+        }
         say("history", self.history());
         if let Some(begins) = self.verdict.schedule_begins() {
             say("schedule", format!("counts from {} UTC, not from its arrival (SCHEDULE_FROM)", utc(begins)));
@@ -322,6 +326,7 @@ impl ExplainedLetter<'_> {
         let arn = |arn: &Arn| Value::from(arn.as_str());
         put("unlistedOrigin", letter.unlisted.map(|claim| claim.name().into()));
         put("scheduleFrom", self.verdict.schedule_begins().map(|begins| begins.to_string().into()));
+        put("cause", letter.cause.as_ref().and_then(|cause| cause.code.clone()).map(Value::from));
         put("topicArn", letter.topic().map(arn));
         put("subscriptionArn", letter.subscription().map(arn));
         put("route", route_json(&self.verdict.route));

@@ -22,7 +22,7 @@ pub(crate) async fn ask(
     console: &mut ToolEnvironment,
 ) -> Result<Option<Arc<RedriverState>>, CommandFailure> {
     let Some(function) = console.stack.output("FunctionArn")? else { return Ok(None) };
-    let redriver = RedriverReader::new(clients.lambda.clone(), function, console.clock.clone());
+    let redriver = RedriverReader::new(clients, function, console.clock.clone());
     match redriver.ask(requeue).await {
         Ok(redriving) => Ok(Some(redriving)),
         Err(error @ ReplayError::Failed { .. }) => {

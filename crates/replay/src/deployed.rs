@@ -2,6 +2,7 @@
 
 use aws_sdk_lambda::operation::get_function_configuration::GetFunctionConfigurationOutput;
 use aws_sdk_lambda::types::{ApplicationLogLevel, LogFormat};
+use redrive_aws::policy_object::{UnreadPolicy, read_policy};
 use redrive_aws::settings::{BadSettings, Settings};
 use redrive_core::failure::{Failure, FailureClass};
 
@@ -19,7 +20,7 @@ pub struct DeployedSettings {
     pub settings: Result<Settings, BadSettings>,
     /// True if its policy is in such a file.
     pub has_policy_file: bool,
-    /// The policy as JSON. `None` if it is the built-in one.
+    /// The policy as JSON. `None` if it is the built-in one, or in S3 and not read.
     pub policy: Option<String>,
 }
 
@@ -34,6 +35,23 @@ pub fn level_without_metrics(answer: &GetFunctionConfigurationOutput) -> Option<
 }
 
 impl DeployedSettings {
+    /// Reads the policy too, if it is in S3.
+    ///
+    /// # Errors
+    ///
+    /// [`UnreadPolicy`] if the policy cannot be read, or is wrong. Then the function fails, too.
+    pub async fn read_policy(&mut self, s3: &aws_sdk_s3::Client) -> Result<(), UnreadPolicy> {
+        let Ok(settings) = &mut self.settings else { return Ok(()) };
+        if let Some(place) = settings.policy_at.clone() {
+            let document = read_policy(s3, &place).await?;
+            self.policy = Some(document.json);
+            if let Err(bad) = settings.take_policy(document.policy) {
+                self.settings = Err(bad);
+            }
+        }
+        Ok(())
+    }
+
     /// Reads the settings from Lambda's answer.
     /// <https://docs.aws.amazon.com/lambda/latest/api/API_GetFunctionConfiguration.html>
     ///

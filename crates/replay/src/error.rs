@@ -1,6 +1,7 @@
 //! The errors that end a replay.
 
 use redrive_archive::{UnreadItem, WhyUnread};
+use redrive_aws::policy_object::UnreadPolicy;
 use redrive_core::failure::{Failure, FailureClass};
 
 /// The reason why a replay cannot go on.
@@ -69,6 +70,17 @@ impl ErrorKind {
     pub fn named(name: &str) -> Self {
         let kinds = [Self::Request, Self::Denied];
         kinds.into_iter().find(|kind| kind.name() == name).unwrap_or(Self::Failed)
+    }
+}
+
+impl From<UnreadPolicy> for ReplayError {
+    fn from(unread: UnreadPolicy) -> Self {
+        match unread {
+            UnreadPolicy::Call { object, failure } => {
+                Self::failed(format!("reading the policy {object} (s3:GetObject)"), failure)
+            }
+            UnreadPolicy::Wrong { .. } => Self::Request(vec![unread.to_string()]),
+        }
     }
 }
 

@@ -48,6 +48,9 @@ pub struct RoundLane {
     /// time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<String>,
+    /// The place of the redrive policy in S3, if it is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy_at: Option<String>,
 }
 
 /// The result of a lane: the object `<id>/rounds/<number>/<lane>.json`.

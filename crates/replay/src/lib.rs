@@ -91,7 +91,7 @@ pub use error::{ErrorKind, ReplayError};
 pub use lane::{LaneDone, RoundLane};
 pub use letter::{NotReplayable, RecordLocation};
 pub use letters::{InputRecord, ReplaySource};
-pub use redriver::{RedriverReader, RedriverState};
+pub use redriver::{PolicyOfLanes, RedriverReader, RedriverState};
 pub use replay_state::{OperatorNote, ReplayCounts, ReplayPosition, ReplayState, ReplayStatus};
 pub use replayer::{ArchiveReplayer, ReplayEnvironment};
 pub use replays::StoredReplays;

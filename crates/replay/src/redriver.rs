@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use aws_sdk_lambda::operation::get_function_configuration::GetFunctionConfigurationOutput;
 use aws_sdk_lambda::types::State;
-use redrive_aws::clients::failure_of_call;
+use redrive_aws::clients::{AwsClients, failure_of_call};
 use redrive_aws::clock::InstanceClock;
+use redrive_aws::policy_object::UnreadPolicy;
+use redrive_aws::settings::PolicyAt;
 use redrive_core::arn::Arn;
 use redrive_core::batch::OperatingMode;
 use redrive_core::policy::Policy;
@@ -25,6 +27,7 @@ const MAX_AGE: Duration = Duration::from_mins(1);
 #[derive(Debug)]
 pub struct RedriverReader {
     lambda: aws_sdk_lambda::Client,
+    s3: aws_sdk_s3::Client,
     /// The function's name or ARN.
     function: String,
     clock: InstanceClock,
@@ -41,15 +44,28 @@ pub struct RedriverState {
     pub idle: Option<String>,
     /// The policy. `None` if only the function itself can read it.
     pub policy: Option<Policy>,
-    /// The policy as JSON, for lanes.
-    pub document: Option<String>,
+    /// The policy for lanes.
+    pub for_lanes: PolicyOfLanes,
+}
+
+/// The policy as lanes get it.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub enum PolicyOfLanes {
+    /// None: it is this function's own, or only the function itself can read it.
+    #[default]
+    Unknown,
+    /// JSON. A thousand lanes could not ask Lambda for it at the same time.
+    Json(String),
+    /// An object in S3: it may be too long for a thousand lines.
+    Object(PolicyAt),
 }
 
 impl RedriverReader {
     /// Creates a reader for the function with this name or ARN.
     #[must_use]
-    pub fn new(lambda: aws_sdk_lambda::Client, function: String, clock: InstanceClock) -> Self {
-        Self { lambda, function, clock, kept: Mutex::default() }
+    pub fn new(clients: &AwsClients, function: String, clock: InstanceClock) -> Self {
+        let (lambda, s3) = (clients.lambda.clone(), clients.s3.clone());
+        Self { lambda, s3, function, clock, kept: Mutex::default() }
     }
 
     /// Returns the function's name or ARN.
@@ -76,7 +92,7 @@ impl RedriverReader {
             || format!("reading the configuration of {} (lambda:GetFunctionConfiguration)", self.function);
         let answer =
             asked.send().await.map_err(|error| ReplayError::failed(what(), failure_of_call(&error)))?;
-        let redriving = Arc::new(self.read(&answer, requeue)?);
+        let redriving = Arc::new(self.read(&answer, requeue).await?);
         if redriving.idle.is_none() {
             let kept = Some((age + MAX_AGE, Arc::clone(&redriving)));
             *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = kept;
@@ -84,15 +100,15 @@ impl RedriverReader {
         Ok(redriving)
     }
 
-    /// Interprets Lambda's answer.
-    fn read(
+    /// Interprets Lambda's answer, and reads a policy that is in S3.
+    async fn read(
         &self,
         answer: &GetFunctionConfigurationOutput,
         requeue: &Arn,
     ) -> Result<RedriverState, ReplayError> {
         let function = &self.function;
         // A caller who may not use the key of the variables gets an error in their place.
-        let deployed = DeployedSettings::read(answer).map_err(|failure| {
+        let mut deployed = DeployedSettings::read(answer).map_err(|failure| {
             let key = answer.kms_key_arn().unwrap_or("its key");
             ReplayError::failed(
                 format!("reading the variables of {function} (kms:Decrypt on {key})"),
@@ -100,6 +116,11 @@ impl RedriverReader {
             )
         })?;
         let wrong = |why: String| ReplayError::Request(vec![why]);
+        let policy_at = deployed.settings.as_ref().ok().and_then(|settings| settings.policy_at.clone());
+        deployed.read_policy(&self.s3).await.map_err(|unread| match unread {
+            UnreadPolicy::Wrong { .. } => wrong(format!("{function} cannot work: {unread}")),
+            UnreadPolicy::Call { .. } => unread.into(),
+        })?;
         let settings = deployed.settings.map_err(|bad| wrong(format!("{function} cannot work: {bad}")))?;
         if settings.requeue.as_ref() != Some(requeue) {
             let other = settings.requeue.as_ref().map_or("none", Arn::as_str);
@@ -109,7 +130,11 @@ impl RedriverReader {
         Ok(RedriverState {
             idle: self.idle(settings.mode, answer),
             policy: (!deployed.has_policy_file).then_some(settings.policy),
-            document: (!deployed.has_policy_file).then(|| deployed.policy.unwrap_or_else(|| "{}".to_owned())),
+            for_lanes: match policy_at {
+                _ if deployed.has_policy_file => PolicyOfLanes::Unknown,
+                Some(place) => PolicyOfLanes::Object(place),
+                None => PolicyOfLanes::Json(deployed.policy.unwrap_or_else(|| "{}".to_owned())),
+            },
         })
     }
 

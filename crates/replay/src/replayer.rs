@@ -12,7 +12,7 @@ use redrive_core::shell::command_line;
 use super::control::ReplayControl;
 use super::error::ReplayError;
 use super::letters::ReplaySource;
-use super::redriver::RedriverState;
+use super::redriver::{PolicyOfLanes, RedriverState};
 use super::replay_state::ReplayState;
 use super::replays::StoredReplays;
 use super::request::ReplayRequest;
@@ -53,7 +53,7 @@ pub struct ArchiveReplayer {
     /// The reason why no function works on letters in the requeue, if none does.
     idle: Option<String>,
     /// The policy that lanes get.
-    pub(super) policy_of_lanes: Option<String>,
+    pub(super) policy_of_lanes: PolicyOfLanes,
 }
 
 /// The inputs of a replay's run.
@@ -88,14 +88,23 @@ impl ArchiveReplayer {
         let requeue = RequeueSender { sqs: clients.sqs, dispatcher, arn: requeue };
         let prefix = prefix.trim_matches('/').to_owned();
         let workers = workers.max(1);
-        Self { s3: clients.s3, bucket, prefix, kept, requeue, workers, idle: None, policy_of_lanes: None }
+        Self {
+            s3: clients.s3,
+            bucket,
+            prefix,
+            kept,
+            requeue,
+            workers,
+            idle: None,
+            policy_of_lanes: PolicyOfLanes::Unknown,
+        }
     }
 
     /// Returns the replay for this function: it sends only if the function works on the letters, by the
     /// function's policy.
     #[must_use]
     pub fn beside(self, redriving: &RedriverState) -> Self {
-        Self { idle: redriving.idle.clone(), policy_of_lanes: redriving.document.clone(), ..self }
+        Self { idle: redriving.idle.clone(), policy_of_lanes: redriving.for_lanes.clone(), ..self }
     }
 
     /// Returns an error if no function would work on the letters. A dry run needs none.

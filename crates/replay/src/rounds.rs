@@ -26,6 +26,7 @@ use super::error::ReplayError;
 use super::lane::{LaneDone, RoundLane};
 use super::letters::ReplaySource;
 use super::progress::UnitResults;
+use super::redriver::PolicyOfLanes;
 use super::replay_state::{ReplayState, ReplayStatus, SendRound};
 use super::replay_store::{CONCURRENT_DOCUMENTS, StoredDocument, WriteCondition};
 use super::replayer::{ArchiveReplayer, ReplayInputs, token};
@@ -301,6 +302,11 @@ impl ArchiveReplayer {
         let letters = shares(budget.min(MOST_LETTERS), &letters_of_lanes(&drive.units, parts, lanes));
         let before = state.round.clone().unwrap_or_default();
         let number = state.place.rounds + 1;
+        let (policy, policy_at) = match &self.policy_of_lanes {
+            PolicyOfLanes::Unknown => (None, None),
+            PolicyOfLanes::Json(json) => (Some(json.clone()), None),
+            PolicyOfLanes::Object(place) => (None, Some(place.to_string())),
+        };
         let line = |lane| {
             let lane = RoundLane {
                 id: state.id.clone(),
@@ -310,7 +316,8 @@ impl ArchiveReplayer {
                 lanes,
                 rate: u32::try_from(share(rate.into(), lane, lanes)).unwrap_or(u32::MAX),
                 letters: letters.get(lane).copied().unwrap_or_default(),
-                policy: self.policy_of_lanes.clone(),
+                policy: policy.clone(),
+                policy_at: policy_at.clone(),
             };
             serde_json::to_string(&lane).map(|line| line + "\n")
         };

@@ -192,6 +192,33 @@ async fn lanes_are_told_the_policy_by_their_turn_and_ask_nobody() {
     }
 }
 
+/// The policy may be longer than what a line for each of a thousand lanes should hold.
+#[tokio::test(start_paused = true)]
+async fn a_policy_in_s3_is_read_by_the_turn_and_by_each_lane() {
+    let uri = "s3://my-bucket/policies/payments.json";
+    let (world, replayer) = beside(&[("REDRIVE_POLICY_URI", uri)]);
+    let reading = format!("reading the policy {uri} (s3:GetObject)");
+    let error = invoke(&replayer, &world, 60, json!({ "replay": go() })).await.unwrap_err();
+    assert!(error.starts_with(&reading), "{error}");
+    world.put("policies/payments.json", r#"{"rulse": []}"#, NOW);
+    let error = invoke(&replayer, &world, 60, json!({ "replay": go() })).await.unwrap_err();
+    assert!(error.contains("cannot work: the redrive policy"), "{error}");
+    assert_eq!((world.objects(CONTROL), world.sent().len()), (vec![], 0));
+
+    world.put("policies/payments.json", &to_billing(), NOW);
+    let turn = invoke(&replayer, &world, 60, first_turn(&go(), 2)).await.unwrap();
+    let (_, lanes) = world.objects(turn["key"].as_str().unwrap()).remove(0);
+    for line in lanes.lines() {
+        let lane: Value = serde_json::from_str(line).unwrap();
+        assert_eq!((&lane["policyAt"], lane.get("policy")), (&json!(uri), None));
+        let deadline = (world.aws.clock().millis() + 60_000).try_into().unwrap();
+        let lane = ReplayEvent::Lane(serde_json::from_value(lane).unwrap());
+        let answer = replayer.answer(lane, "req-2", deadline).await.unwrap();
+        assert!(matches!(answer, ReplayAnswer::Lane { sent: Some(_), trouble: None }), "{answer:?}");
+    }
+    assert_eq!(world.sent().len(), 3, "without the policy they would have no target");
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_answer_counts_for_a_minute_though_the_wall_clock_is_set_back() {
     let (world, _) = beside(&[]);

@@ -249,6 +249,46 @@ fn a_missing_archive_and_two_policies_are_faults() {
 }
 
 #[test]
+fn a_policy_in_s3_is_named_by_bucket_and_key_and_excludes_the_others() {
+    let at = |uri: &str| read(&[("ARCHIVE", "s3://bucket"), ("REDRIVE_POLICY_URI", uri)]);
+    let named = at("s3://policies/payments/policy.json").unwrap().policy_at.unwrap();
+    assert_eq!((named.bucket.as_str(), named.key.as_str()), ("policies", "payments/policy.json"));
+    for wrong in ["s3://policies", "s3://policies/", "s3://No/key", "https://policies/key", "policy.json"] {
+        let faults = at(wrong).unwrap_err();
+        assert!(faults.starts_with("bad settings: REDRIVE_POLICY_URI: must be s3://bucket/key"), "{faults}");
+    }
+    for other in ["REDRIVE_POLICY", "REDRIVE_POLICY_FILE"] {
+        let both = [("ARCHIVE", "s3://bucket"), ("REDRIVE_POLICY_URI", "s3://policies/key"), (other, "{}")];
+        let faults = read(&both).unwrap_err();
+        assert_eq!(
+            faults,
+            format!("bad settings: REDRIVE_POLICY_URI: must not be set together with {other}")
+        );
+    }
+}
+
+#[test]
+fn a_policy_that_is_read_later_must_fit_the_other_settings_too() {
+    let requeue = "arn:aws:sqs:eu-central-1:123456789012:payments-requeue";
+    let mut settings = read(&[
+        ("ARCHIVE", "s3://bucket"),
+        ("REQUEUE_ARN", requeue),
+        ("REDRIVE_POLICY_URI", "s3://policies/key"),
+    ])
+    .unwrap();
+    let policy =
+        |target: &str| Policy::parse(&format!(r#"{{"default": {{"target": "{target}"}}}}"#)).unwrap();
+    let faults = settings.take_policy(policy(requeue)).unwrap_err().to_string();
+    assert!(faults.contains("must not be the target of rule \"default\""), "{faults}");
+    assert!(settings.policy_at.is_some(), "nothing has changed");
+    settings.take_policy(policy("topic")).unwrap();
+    assert_eq!(
+        (settings.policy.default_rule().target.clone(), settings.policy_at),
+        (TargetSpec::Topic, None)
+    );
+}
+
+#[test]
 fn a_policy_file_is_read_and_a_missing_one_is_named() {
     let file = std::env::temp_dir().join(format!("sns-redrive-policy-{}.json", std::process::id()));
     std::fs::write(&file, r#"{"default": {"action": "hold"}}"#).unwrap();

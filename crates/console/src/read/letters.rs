@@ -25,6 +25,8 @@ pub struct ArchivedLetter {
     pub retry: Option<(u32, u32)>,
     /// True if a replay sent it; `None` if that is unknown.
     pub replayed: Option<bool>,
+    /// The error code by which Lambda or EventBridge gave up on it; SNS names none.
+    pub cause: Option<String>,
 }
 
 /// A waiting letter, hidden in its queue.
@@ -109,6 +111,7 @@ impl From<&LocatedRecord> for ArchivedLetter {
             arrived: arrived(record),
             retry: record.retry.map(|retry| (retry.number, retry.of)),
             replayed: None,
+            cause: record.cause.as_ref().and_then(|cause| cause.code.clone()),
         }
     }
 }

@@ -12,10 +12,11 @@ use crate::account::ConsoleClients;
 /// Reads the function's policy.
 pub(crate) async fn policy(clients: &ConsoleClients, function: &str) -> Result<Policy, String> {
     let answer = configuration(clients, function).await?;
-    let deployed = DeployedSettings::read(&answer).map_err(|failure| unread("kms:Decrypt", &failure))?;
+    let mut deployed = DeployedSettings::read(&answer).map_err(|failure| unread("kms:Decrypt", &failure))?;
     if deployed.has_policy_file {
         return Err("it lies in a file that is packaged with the function".to_owned());
     }
+    deployed.read_policy(&clients.s3).await.map_err(|unread| unread.to_string())?;
     deployed.settings.map(|settings| settings.policy).map_err(|bad| bad.to_string())
 }
 

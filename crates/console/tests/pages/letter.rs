@@ -55,6 +55,22 @@ fn with_log(account: Shown) -> Shown {
     Shown { log_group: Some("/sns-redrive/payments-redrive".to_owned()), ..account }
 }
 
+/// Lambda and EventBridge name the error by which they gave up, SNS names none.
+#[tokio::test(start_paused = true)]
+async fn the_error_by_which_lambda_gave_up_is_shown() {
+    let cloud = TestAccount::new();
+    archive(&cloud, 20, &[end("a", Exhausted)]).await;
+    let address = address(&letter_id("a"), None, None);
+    let (_, _, before) = page(&shown(&cloud), &address).await;
+    assert!(!before.contains("cause"), "{before}");
+    let (key, record) = cloud.objects().into_iter().find(|(key, _)| key.contains("/queue=")).unwrap();
+    let mut record: Value = serde_json::from_str(record.trim()).unwrap();
+    record["cause"] = json!({ "code": "Unhandled", "message": "S3CR3T" });
+    cloud.put(&key, &(record.to_string() + "\n"));
+    let (_, _, text) = page(&shown(&cloud), &address).await;
+    assert!(text.contains("cause Unhandled") && !text.contains("S3CR3T"), "{text}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_life_is_put_together_from_archive_and_log() {
     let cloud = TestAccount::new();

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use jiff::Timestamp;
-use redrive_aws::settings::{BadSettings, Settings};
+use redrive_aws::policy_object::UnreadPolicy;
+use redrive_aws::settings::{BadSettings, PolicyAt, Settings};
 use redrive_core::arn::Arn;
 use redrive_core::failure::Failure;
 use redrive_core::policy::Override;
@@ -123,13 +124,27 @@ pub(crate) struct DeployedFunction {
     pub(crate) settings: ReadResult<Result<Settings, BadSettings>>,
     /// True if the policy is a file in the function's package, which no call shows.
     pub(crate) has_policy_file: bool,
+    /// The policy in S3, if its settings name one, and why it could not be read.
+    pub(crate) policy_object: Option<PolicyObject>,
     /// `Allow` or `Terminate`.
     pub(crate) recursion: ReadResult<String>,
     /// Reserved concurrency.
     pub(crate) reserved: ReadResult<Option<i32>>,
 }
 
+/// The redrive policy as an object in S3.
+#[derive(Debug, Clone)]
+pub(crate) struct PolicyObject {
+    pub(crate) place: PolicyAt,
+    pub(crate) read: Result<(), UnreadPolicy>,
+}
+
 impl DeployedFunction {
+    /// Reports whether its policy is unknown. The settings then have the built-in one.
+    pub(crate) fn has_unknown_policy(&self) -> bool {
+        self.has_policy_file || self.policy_object.as_ref().is_some_and(|object| object.read.is_err())
+    }
+
     /// Returns the settings, if they are known and valid.
     pub(crate) fn settings(&self) -> Option<&Settings> {
         self.settings.as_ref().ok()?.as_ref().ok()

@@ -17,16 +17,23 @@ use serde_json::{Value, json};
 use warnings::warnings;
 
 use crate::args;
-use crate::console::{CommandEnd, CommandFailure, ToolEnvironment, read_overrides, read_policy};
+use crate::console::{CommandEnd, CommandFailure, ToolEnvironment, read_overrides, read_policy_text};
 use crate::overrides::ends;
-use crate::tables::{clock, count, harmless, utc, wrapped};
+use crate::tables::{clock, count, harmless, thousands, utc, wrapped};
+
+/// The longest policy that the template's parameter `RedrivePolicy` takes. All variables of a function have [4 KB
+/// together](https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html).
+pub(crate) const MAX_PARAMETER_CHARS: usize = 3_072;
 
 pub(super) fn run(
     args: &args::PlanArgs,
     as_json: bool,
     console: &mut ToolEnvironment,
 ) -> Result<CommandEnd, CommandFailure> {
-    let policy = read_policy(args.policy.as_deref(), console)?;
+    let (policy, length) = match args.policy.as_deref() {
+        Some(file) => read_policy_text(file, console).map(|(policy, text)| (policy, text.chars().count()))?,
+        None => (Policy::built_in(), 0),
+    };
     let overrides = read_overrides(args.overrides.as_deref(), console)?;
     let arrival = args.at.unwrap_or_else(|| console.clock.now());
     let overrides: Vec<_> =
@@ -50,6 +57,9 @@ pub(super) fn run(
         if let Some(from) = args.schedule_from {
             plan["scheduleFrom"] = from.to_string().into();
         }
+        if let Some(note) = too_long(length) {
+            plan["tooLong"] = note.into();
+        }
         if args.overrides.is_some() {
             plan["overrides"] = json!(overrides);
         }
@@ -62,10 +72,25 @@ pub(super) fn run(
         }
         show(rule, timetable, arrival, args, console)?;
     }
+    if let Some(note) = too_long(length) {
+        writeln!(console.out, "\n{}", wrapped(&note, 80, 2))?;
+    }
     for override_ in overrides {
         writeln!(console.out, "\n{}", wrapped(&harmless(&says(override_, arrival)), 80, 2))?;
     }
     Ok(CommandEnd::Whole)
+}
+
+/// Says where a policy of so many characters does not fit.
+fn too_long(length: usize) -> Option<String> {
+    (length > MAX_PARAMETER_CHARS).then(|| {
+        format!(
+            "warning: the policy has {} characters, and the parameter RedrivePolicy takes {}: put it into S3, and set \
+             RedrivePolicyUri (REDRIVE_POLICY_URI)",
+            thousands(length as u64),
+            thousands(MAX_PARAMETER_CHARS as u64)
+        )
+    })
 }
 
 /// Says what an override does to the plan of the letters that it matches.

@@ -540,6 +540,41 @@ async fn own_commands_work_as_they_are_told() {
     assert_eq!(policy[0]["fix"], "redrivectl plan policy.json", "it calls nobody: {policy:#?}");
 }
 
+/// A policy in S3 is read, and one that is not there stops the function.
+#[tokio::test]
+async fn a_policy_in_s3_is_read_and_one_that_is_not_there_is_an_error() {
+    let mut deployment = FakeDeployment::new();
+    deployment.function["Environment"]["Variables"]["REDRIVE_POLICY_URI"] =
+        json!("s3://my-bucket/policies/p.json");
+    let found = async |cloud: &TestAccount, deployment: FakeDeployment| {
+        let ran = doctor(cloud, deployment, &["--stack", "payments", "--json"]).await;
+        let answer: Value = serde_json::from_str(&ran.out).unwrap();
+        let findings = answer["findings"].as_array().unwrap().clone();
+        findings
+            .into_iter()
+            .filter(|it| it["check"] == "function-policy" || it["check"] == "grant")
+            .collect::<Vec<_>>()
+    };
+    let cloud = account();
+    let missing = found(&cloud, deployment.clone()).await;
+    assert_eq!((missing.len(), &missing[0]["severity"]), (1, &json!("error")), "{missing:#?}");
+    let says = missing[0]["says"].as_str().unwrap();
+    assert!(
+        says.starts_with(
+            "It touches no letter: cannot read the redrive policy s3://my-bucket/policies/p.json"
+        ),
+        "{says}"
+    );
+    cloud.put("my-bucket/policies/p.json", r#"{"rulse": []}"#);
+    let wrong = found(&cloud, deployment.clone()).await;
+    assert!(wrong[0]["says"].as_str().unwrap().contains("is wrong: rulse"), "{wrong:#?}");
+    cloud.put("my-bucket/policies/p.json", r#"{"default": {"target": "topic"}}"#);
+    assert_eq!(found(&cloud, deployment.clone()).await, [] as [Value; 0]);
+    deployment.denied = &["policies%2Fp.json"];
+    let denied = found(&cloud, deployment).await;
+    assert!(denied[0]["says"].as_str().unwrap().contains("to read its redrive policy"), "{denied:#?}");
+}
+
 /// The function, with its policy in a file.
 fn in_file() -> Value {
     let mut function = FakeDeployment::new().function;

@@ -424,3 +424,23 @@ async fn what_eventbridge_makes_of_an_event_is_noted() {
     let text = explain("eventbridge.json", &["--policy", policy.path()]).await.text();
     assert!(text.contains("InputTransformer"), "{text}");
 }
+
+/// Lambda and EventBridge name the error by which they gave up, SNS names none.
+#[tokio::test]
+async fn the_error_by_which_lambda_gave_up_is_shown() {
+    let policy = TextFile::of(
+        "origins.json",
+        &json!({ "origins": { "*": ["lambda-async", "lambda-destination", "eventbridge"] } }).to_string(),
+    );
+    for (event, code) in [
+        ("lambda-async.json", Some("200")),
+        ("eventbridge.json", Some("THROTTLING")),
+        ("envelope.json", None),
+    ] {
+        let explained = explain(event, &["--policy", policy.path(), "--json"]).await.json();
+        assert_eq!(explained["records"][0].get("cause").and_then(Value::as_str), code, "{explained:#}");
+        let text = explain(event, &["--policy", policy.path()]).await.text();
+        let shown = text.lines().find_map(|line| line.trim_start().strip_prefix("cause ")).map(str::trim);
+        assert_eq!(shown, code, "{text}");
+    }
+}

@@ -394,3 +394,20 @@ async fn overrides_in_force_are_shown_with_what_they_do_to_the_plan() {
     let json = redrivectl(&["plan", "--overrides", file.path(), "--json"]).await.json();
     assert_eq!(json["overrides"], json!([overrides[0]]));
 }
+
+/// A policy that the template's parameter does not take.
+#[tokio::test]
+async fn a_policy_that_is_too_long_for_the_parameter_is_told_where_it_fits() {
+    let policy = |names: usize| {
+        let subjects: Vec<_> = (0..names).map(|number| format!("subject-{number:04}")).collect();
+        json!({ "rules": [{ "name": "r", "match": { "subject": subjects }, "action": "archive" }] })
+            .to_string()
+    };
+    for (names, is_long) in [(10, false), (300, true)] {
+        let file = TextFile::of("long.json", &policy(names));
+        let text = redrivectl(&["plan", file.path()]).await.text();
+        assert_eq!(text.contains("put it into S3, and set RedrivePolicyUri"), is_long, "{text}");
+        let plan = redrivectl(&["plan", file.path(), "--json"]).await.json();
+        assert_eq!(plan.get("tooLong").is_some(), is_long);
+    }
+}

@@ -2,11 +2,12 @@
 
 use std::cmp::Ordering;
 
+use redrive_aws::policy_object::UnreadPolicy;
 use redrive_core::batch::OperatingMode;
 use semver::Version;
 
 use crate::doctor::finding::{CheckFindings, Severity, aws};
-use crate::doctor::setup::{DeployedFunction, DeploymentFacts};
+use crate::doctor::setup::{DeployedFunction, DeploymentFacts, PolicyObject, ReadError};
 
 /// The memory, in megabytes, below which a full batch of large letters may not fit.
 const SMALL_MEMORY_MB: u64 = 256;
@@ -120,6 +121,29 @@ fn settings(function: &DeployedFunction, findings: &mut CheckFindings) {
         let finding = "Its redrive policy is a file in its package, which no call shows: the checks of rules used the \
                        built-in policy instead.";
         findings.add(Severity::CannotTell, "function-policy", name, finding, "redrivectl plan policy.json");
+    }
+    policy_object(function, findings);
+}
+
+/// Checks the policy in S3. Without it the function touches no letter.
+fn policy_object(function: &DeployedFunction, findings: &mut CheckFindings) {
+    let name = function.name.as_str();
+    let Some(PolicyObject { place, read: Err(unread) }) = &function.policy_object else { return };
+    match unread {
+        UnreadPolicy::Call { failure, .. } if failure.code != "NoSuchKey" => {
+            let error = ReadError::of("s3:GetObject", failure.clone());
+            let finding = format!(
+                "Cannot tell its redrive policy, {place}: {} failed ({}). The checks of rules used the built-in policy instead.",
+                error.call,
+                error.reason()
+            );
+            findings.add_unseen("function-policy", name, finding, &error);
+        }
+        unread => {
+            let finding = format!("It touches no letter: {unread}.");
+            let fix = "put a policy there that redrivectl plan accepts";
+            findings.add(Severity::Error, "function-policy", name, finding, fix);
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use crate::doctor::setup::{DeployedSubscription, DeploymentFacts};
 
 pub(super) fn check(setup: &DeploymentFacts, findings: &mut CheckFindings) {
     let Some(settings) = setup.function.settings() else { return };
-    if setup.function.has_policy_file {
+    if setup.function.has_unknown_policy() {
         return;
     }
     origins(setup, &settings.policy, findings);

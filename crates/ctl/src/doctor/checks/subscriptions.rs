@@ -54,7 +54,7 @@ fn raw(
     let raw: Vec<_> = named.iter().filter(|it| it.is_raw).collect();
     let Some(first) = raw.first() else { return };
     let policy = setup.function.settings().map(|settings| &settings.policy);
-    let policy = policy.filter(|_| !setup.function.has_policy_file);
+    let policy = policy.filter(|_| !setup.function.has_unknown_policy());
     if named.len() > 1 {
         let who = format!(
             "{} ({}{} with other subscriptions",

@@ -145,6 +145,7 @@ fn healthy() -> DeploymentFacts {
             level_without_metrics: None,
             settings: Ok(settings(&[])),
             has_policy_file: false,
+            policy_object: None,
             recursion: Ok("Allow".to_owned()),
             reserved: Ok(None),
         },

@@ -3,22 +3,25 @@
 use aws_sdk_lambda::types::{
     EventSourceMappingConfiguration, FilterCriteria, FunctionResponseType, ScalingConfig,
 };
-use redrive_aws::clients::failure_of_call;
+use redrive_aws::clients::{AwsClients, failure_of_call};
 use redrive_replay::DeployedSettings;
 use serde_json::Value;
 
 use super::error::read_error;
 use crate::console::CommandFailure;
-use crate::doctor::setup::{DeployedFunction, DeployedMapping, ReadError, ReadResult, StackRelease};
+use crate::doctor::setup::{
+    DeployedFunction, DeployedMapping, PolicyObject, ReadError, ReadResult, StackRelease,
+};
 
 /// The parameter of a released template that names the folder of the function's package.
 pub(super) const CODE_PREFIX: &str = "CodePrefix";
 
 /// Reads the function and its ARN.
 pub(super) async fn read(
-    lambda: &aws_sdk_lambda::Client,
+    clients: &AwsClients,
     name: &str,
 ) -> Result<(DeployedFunction, String), CommandFailure> {
+    let lambda = &clients.lambda;
     let read = lambda.get_function_configuration().function_name(name).send().await.map_err(|error| {
         let failure = failure_of_call(&error);
         let is_denied = failure.is_denied();
@@ -35,9 +38,12 @@ pub(super) async fn read(
     let reserved = reserved
         .map(|it| it.reserved_concurrent_executions())
         .map_err(|error| read_error("lambda:GetFunctionConcurrency", &error));
-    let (settings, has_policy_file) = match DeployedSettings::read(&read) {
-        Ok(deployed) => (Ok(deployed.settings), deployed.has_policy_file),
-        Err(failure) => (Err(ReadError::of("kms:Decrypt", failure)), false),
+    let (settings, has_policy_file, policy_object) = match DeployedSettings::read(&read) {
+        Ok(mut deployed) => {
+            let object = policy_object(&mut deployed, &clients.s3).await;
+            (Ok(deployed.settings), deployed.has_policy_file, object)
+        }
+        Err(failure) => (Err(ReadError::of("kms:Decrypt", failure)), false, None),
     };
     let function = DeployedFunction {
         name: read.function_name().unwrap_or(name).to_owned(),
@@ -49,10 +55,18 @@ pub(super) async fn read(
         level_without_metrics: redrive_replay::level_without_metrics(&read).map(ToString::to_string),
         settings,
         has_policy_file,
+        policy_object,
         recursion,
         reserved,
     };
     Ok((function, read.function_arn().unwrap_or_default().to_owned()))
+}
+
+/// Reads the policy, if it is in S3.
+async fn policy_object(deployed: &mut DeployedSettings, s3: &aws_sdk_s3::Client) -> Option<PolicyObject> {
+    let place = deployed.settings.as_ref().ok()?.policy_at.clone()?;
+    let read = deployed.read_policy(s3).await;
+    Some(PolicyObject { place, read })
 }
 
 /// Reads the mappings of the function.

@@ -18,7 +18,9 @@ use super::needs::{
     sending, sources, targets,
 };
 use super::queues;
-use crate::doctor::setup::{DeployedQueue, DeploymentFacts, IamDecision, ReadError, ReadResult, RoleGrant};
+use crate::doctor::setup::{
+    DeployedQueue, DeploymentFacts, IamDecision, PolicyObject, ReadError, ReadResult, RoleGrant,
+};
 
 /// Asks IAM about every call that the function makes. `function` is its ARN.
 pub(super) async fn read(
@@ -110,6 +112,11 @@ async fn places(clients: &AwsClients, partition: &str, setup: &DeploymentFacts) 
                 ..NeededPermissions::default()
             });
         }
+    }
+    if let Some(PolicyObject { place, .. }) = &setup.function.policy_object {
+        let own_policy = Some(policy(clients, &place.bucket).await);
+        let key = place.key.clone();
+        needs.push(object(&place.bucket, key, &["s3:GetObject"], "to read its redrive policy", own_policy));
     }
     if let Some(control) = &settings.control {
         let own_policy = Some(policy(clients, &control.bucket).await);

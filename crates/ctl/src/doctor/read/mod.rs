@@ -46,7 +46,7 @@ pub(super) async fn setup(
     };
     let aws = AwsAccess::connect(&args.connection, console).await?;
     let clients = aws.clients();
-    let (function, arn) = function::read(&clients.lambda, &name).await?;
+    let (function, arn) = function::read(&clients, &name).await?;
     let mappings = function::mappings(&clients.lambda, &name).await;
     let sources = mappings.iter().flatten().map(|mapping| mapping.source.as_str());
     let stack = other_than(&function.name, console);

@@ -3,10 +3,8 @@
 use serde_json::{Value, json};
 
 use super::seen_setup::SeenSetup;
+use crate::plan::MAX_PARAMETER_CHARS;
 use crate::tables::count;
-
-/// The longest policy that the template's parameter takes.
-const MAX_POLICY_CHARS: usize = 3_072;
 
 /// One parameter.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -97,9 +95,9 @@ impl SetupParameters {
             ));
         }
         let given_length = given.as_ref().map_or(0, |policy| policy.chars().count());
-        if given_length > MAX_POLICY_CHARS {
+        if given_length > MAX_PARAMETER_CHARS {
             self.notes.push(format!(
-                "the policy has {given_length} characters, and the parameter RedrivePolicy takes {MAX_POLICY_CHARS}: put it \
+                "the policy has {given_length} characters, and the parameter RedrivePolicy takes {MAX_PARAMETER_CHARS}: put it \
                  into S3, and set RedrivePolicyUri"
             ));
             return;
