@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::faults::MISSING;
 use crate::message::{SimAttribute, SimAttributeValue, SimAttributes, SimEntry};
 use crate::services::Services;
-use crate::sns::{PublishAnswer, rules};
+use crate::sns::{PublishAnswer, SimSubscription, rules};
 use crate::world::host_of;
 
 const NAMESPACE: &str = "http://sns.amazonaws.com/doc/2010-03-31/";
@@ -44,7 +44,13 @@ pub(super) fn decode(call: &mut SimCall, request: &WireRequest) -> Result<(), Er
             call.entries.push(SimEntry { trace, ..entry(&form, "")? });
         }
         "GetSubscriptionAttributes" => call.target = field("SubscriptionArn"),
-        "GetTopicAttributes" => call.target = field("TopicArn"),
+        "SetSubscriptionAttributes" => {
+            call.target = field("SubscriptionArn");
+            for name in ["AttributeName", "AttributeValue"] {
+                call.parameters.extend(form.get(name).map(|value| (name.to_owned(), value.clone())));
+            }
+        }
+        "GetTopicAttributes" | "ListSubscriptionsByTopic" => call.target = field("TopicArn"),
         _ => {}
     }
     if let Some(token) = form.get("NextToken") {
@@ -129,23 +135,20 @@ pub(super) fn carry_out(
             let entry = format!("{}{}", element("key", "TopicArn"), element("value", &call.target));
             format!("<Attributes><entry>{entry}</entry></Attributes>")
         }
+        "SetSubscriptionAttributes" => {
+            let name = call.parameter("AttributeName").unwrap_or_default();
+            let value = call.parameter("AttributeValue");
+            services.sns.set_subscription_attributes(&call.target, name, value)?;
+            String::new()
+        }
+        "ListSubscriptionsByTopic" => {
+            let listed = services.sns.list_subscriptions_by_topic(&call.target)?;
+            members(&listed)
+        }
         "ListSubscriptions" => {
             let (page, next) = services.sns.list_subscriptions(call.parameter("NextToken"))?;
-            let member = |it: &&crate::sns::SimSubscription| {
-                // SNS gives no ARN for a subscription that is not confirmed.
-                let arn = if it.pending { "PendingConfirmation" } else { &it.arn };
-                format!(
-                    "<member>{}{}{}{}{}</member>",
-                    element("TopicArn", &crate::names::arn("sns", &it.topic)),
-                    element("Protocol", it.protocol.name()),
-                    element("SubscriptionArn", arn),
-                    element("Owner", crate::names::ACCOUNT),
-                    element("Endpoint", &it.endpoint),
-                )
-            };
-            let members: String = page.iter().map(member).collect();
             let next = next.map_or_else(String::new, |token| element("NextToken", &token));
-            format!("<Subscriptions>{members}</Subscriptions>{next}")
+            format!("{}{next}", members(&page))
         }
         _ => return Err(unknown(call)),
     };
@@ -156,6 +159,23 @@ pub(super) fn carry_out(
         element("RequestId", &cx.id())
     );
     Ok(WireResponse::new(200, body).with("content-type", "text/xml"))
+}
+
+/// Returns a list of subscriptions.
+fn members(page: &[&SimSubscription]) -> String {
+    let member = |it: &&SimSubscription| {
+        // SNS gives no ARN for a subscription that is not confirmed.
+        let arn = if it.pending { "PendingConfirmation" } else { &it.arn };
+        format!(
+            "<member>{}{}{}{}{}</member>",
+            element("TopicArn", &crate::names::arn("sns", &it.topic)),
+            element("Protocol", it.protocol.name()),
+            element("SubscriptionArn", arn),
+            element("Owner", it.more.get("Owner").map_or(crate::names::ACCOUNT, String::as_str)),
+            element("Endpoint", &it.endpoint),
+        )
+    };
+    format!("<Subscriptions>{}</Subscriptions>", page.iter().map(member).collect::<String>())
 }
 
 fn published(done: &PublishAnswer) -> String {

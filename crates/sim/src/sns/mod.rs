@@ -159,6 +159,30 @@ impl Sns {
         if is_here { Ok(()) } else { Err(Error::new(404, "NotFound", "Topic does not exist")) }
     }
 
+    /// Carries out `SetSubscriptionAttributes` for the redrive policy. Without a value it takes the policy away.
+    /// <https://docs.aws.amazon.com/sns/latest/api/API_SetSubscriptionAttributes.html>
+    pub fn set_subscription_attributes(
+        &mut self,
+        arn: &str,
+        name: &str,
+        value: Option<&str>,
+    ) -> Result<(), Error> {
+        let found = self.subscriptions.get_mut(arn);
+        let subscription = found.ok_or_else(|| Error::new(404, "NotFound", "Subscription does not exist"))?;
+        if name != "RedrivePolicy" {
+            return Err(invalid("AttributeName"));
+        }
+        subscription.set_redrive_policy(value)
+    }
+
+    /// Carries out `ListSubscriptionsByTopic`, on one page.
+    /// <https://docs.aws.amazon.com/sns/latest/api/API_ListSubscriptionsByTopic.html>
+    pub fn list_subscriptions_by_topic(&self, topic: &str) -> Result<Vec<&SimSubscription>, Error> {
+        self.get_topic_attributes(topic)?;
+        let name = topic.rsplit(':').next().unwrap_or_default();
+        Ok(self.subscriptions.values().filter(|it| it.topic == name).collect())
+    }
+
     /// Carries out `ListSubscriptions`. Returns a page, and the token of the next one.
     /// <https://docs.aws.amazon.com/sns/latest/api/API_ListSubscriptions.html>
     pub fn list_subscriptions(

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
+use super::invalid;
+use crate::error::Error;
 use crate::names::{ACCOUNT, arn};
 
 /// A subscription of a topic.
@@ -85,6 +87,32 @@ impl SimSubscription {
     #[must_use]
     pub fn dead_letters(self, queue: &str) -> Self {
         Self { dead_letters: Some(queue.to_owned()), ..self }
+    }
+
+    /// Names another dead-letter queue, or none. SNS refuses an empty text: who wants none sends no value, as
+    /// [Terraform's provider](https://github.com/hashicorp/terraform-provider-aws) does. The words about queues
+    /// of FIFO topics are recorded.
+    pub(super) fn set_redrive_policy(&mut self, value: Option<&str>) -> Result<(), Error> {
+        let queue = match value {
+            None => None,
+            Some(text) => {
+                let policy: Value = serde_json::from_str(text).map_err(|_| invalid("RedrivePolicy"))?;
+                let arn = policy["deadLetterTargetArn"].as_str().filter(|arn| arn.starts_with("arn:"));
+                let wrong = || invalid("RedrivePolicy: deadLetterTargetArn is an invalid arn");
+                Some(arn.ok_or_else(wrong)?.to_owned())
+            }
+        };
+        let needs_fifo = self.topic.ends_with(".fifo") && self.endpoint.ends_with(".fifo");
+        if needs_fifo && queue.as_ref().is_some_and(|queue| !queue.ends_with(".fifo")) {
+            let why = "must use a FIFO queue as DLQ for a FIFO Subscription to a FIFO Topic.";
+            return Err(invalid(&format!("RedrivePolicy: {why}")));
+        }
+        self.dead_letters = queue.as_ref().and_then(|arn| arn.rsplit(':').next()).map(str::to_owned);
+        match value {
+            Some(text) => self.more.insert("RedrivePolicy".to_owned(), text.to_owned()),
+            None => self.more.remove("RedrivePolicy"),
+        };
+        Ok(())
     }
 
     /// Returns the attributes as `GetSubscriptionAttributes` gives them.

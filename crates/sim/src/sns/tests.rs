@@ -315,6 +315,29 @@ fn a_listing_has_pages_of_a_hundred() {
     });
 }
 
+/// <https://docs.aws.amazon.com/sns/latest/api/API_SetSubscriptionAttributes.html>
+#[test]
+fn a_redrive_policy_is_set_and_taken_away() {
+    let aws = aws();
+    aws.act("test", |it, _| {
+        it.sns.subscribe(SimSubscription::new("payments", "s", Protocol::Sqs, &arn("sqs", "worker")));
+        let subscription = format!("{}:s", arn("sns", "payments"));
+        let policy = format!("{{ \"deadLetterTargetArn\": \"{}\" }}", arn("sqs", "dlq"));
+        let mut set = |value| it.sns.set_subscription_attributes(&subscription, "RedrivePolicy", value);
+        assert_eq!(set(Some("")).unwrap_err().code, "InvalidParameter");
+        assert!(
+            set(Some("{\"deadLetterTargetArn\":\"dlq\"}")).unwrap_err().message.ends_with("is an invalid arn")
+        );
+        set(Some(&policy)).unwrap();
+        let read = |sns: &super::Sns| {
+            sns.get_subscription_attributes(&subscription).unwrap().get("RedrivePolicy").cloned()
+        };
+        assert_eq!(read(&it.sns), Some(policy), "as it was written");
+        it.sns.set_subscription_attributes(&subscription, "RedrivePolicy", None).unwrap();
+        assert_eq!(read(&it.sns), None);
+    });
+}
+
 /// SQS would refuse them on delivery, so that the message were lost.
 /// <https://docs.aws.amazon.com/sns/latest/api/API_Publish.html>
 #[test]
