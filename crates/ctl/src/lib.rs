@@ -10,6 +10,7 @@
 
 mod archive;
 mod args;
+mod attach;
 mod aws;
 mod command_end;
 mod command_failure;
@@ -155,6 +156,7 @@ async fn carry_out(cli: &args::Cli, console: &mut ToolEnvironment) -> Result<Com
         }
         args::CliCommand::Completion { shell } => install::completion(*shell, console),
         args::CliCommand::Man { folder } => install::man(folder),
+        args::CliCommand::Attach(args) => Box::pin(attach::run(args, as_json, console)).await,
         args::CliCommand::Doctor(args) => {
             let examination = Box::pin(doctor::examine(args, console)).await?;
             console.print(&examination, as_json)

@@ -6,11 +6,12 @@ use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
 use super::archive::{ArchiveArgs, ArchiveCommand};
+use super::attach::AttachArgs;
 use super::connection::{ConnectionArgs, FurtherOptions};
 use super::doctor::DoctorArgs;
 use super::drill::DrillArgs;
 use super::help::{
-    EXIT_CODES, EXIT_CODES_OF_DOCTOR, EXIT_CODES_OF_DRILL, EXIT_CODES_OF_LOOK, EXIT_CODES_OF_OVERRIDES,
+    EXIT_CODES, EXIT_CODES_OF_ATTACH, EXIT_CODES_OF_DOCTOR, EXIT_CODES_OF_DRILL, EXIT_CODES_OF_LOOK, EXIT_CODES_OF_OVERRIDES,
     EXIT_CODES_OF_REPLAY, EXIT_CODES_OF_REPLAYS, EXIT_CODES_OF_SERVE,
 };
 use super::look::LookArgs;
@@ -87,6 +88,12 @@ pub(crate) enum CliCommand {
     /// Show replays, stop one, or free one
     #[command(after_help = EXIT_CODES_OF_REPLAYS)]
     Replays(Box<ReplaysArgs>),
+    /// Name the queue as the dead-letter queue of subscriptions
+    ///
+    /// It shows what each subscription names now, with the lines for the AWS CLI, CloudFormation and Terraform,
+    /// and asks. A script gives --yes. It writes what was there before to a file, which --undo takes.
+    #[command(after_help = EXIT_CODES_OF_ATTACH)]
+    Attach(AttachArgs),
     /// Find what is wrong with a deployment, what it means and how to fix it, without changing anything
     ///
     /// It checks what is deployed: mappings, queues, subscriptions, the archive, the function and the
@@ -126,7 +133,7 @@ pub(crate) enum CliCommand {
 impl CliCommand {
     /// Reports whether the command has an exit code of its own for calls that AWS denies.
     pub(crate) fn tells_denials(&self) -> bool {
-        matches!(self, Self::Doctor(_) | Self::Look(_) | Self::Replay(_) | Self::Replays(_))
+        matches!(self, Self::Attach(_) | Self::Doctor(_) | Self::Look(_) | Self::Replay(_) | Self::Replays(_))
     }
 
     /// Reports whether the command only shows something, line by line. Such a command may end when nobody
@@ -145,6 +152,7 @@ impl CliCommand {
             | Self::GiveUp(_)
             | Self::Release(_)
             | Self::Replay(_)
+            | Self::Attach(_)
             | Self::Doctor(_)
             | Self::Look(_)
             | Self::Drill(_)
@@ -191,6 +199,7 @@ impl CliCommand {
     pub(crate) fn connection(&self) -> Option<&ConnectionArgs> {
         Some(match self {
             Self::Plan(_) | Self::Explain(_) | Self::Completion { .. } | Self::Man { .. } => return None,
+            Self::Attach(args) => &args.connection,
             Self::Doctor(args) => &args.connection,
             Self::Look(args) => &args.connection,
             Self::Drill(args) => &args.connection,

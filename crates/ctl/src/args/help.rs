@@ -62,3 +62,12 @@ Exit codes:
   1  something failed, was interrupted or could not be read; the output shows what was done
   2  bad usage or bad input, or not confirmed: nothing was done
   4  interrupted: nothing was done";
+
+pub(super) const EXIT_CODES_OF_ATTACH: &str = "\
+Exit codes:
+  0  done: every selected subscription names the queue; with --undo, what it named before
+  1  something failed or could not be read; the output shows what was done
+  2  bad usage or bad input, or not confirmed: nothing was done
+  3  done, but subscriptions were left alone; the output says why
+  4  interrupted; the file says what to undo
+  6  AWS denied a call that is needed for all: nothing was done";

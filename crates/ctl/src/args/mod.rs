@@ -2,6 +2,7 @@
 #![allow(clippy::doc_markdown, reason = "the comments on options are the help texts")]
 
 mod archive;
+mod attach;
 mod cli;
 mod connection;
 mod doctor;
@@ -18,6 +19,7 @@ pub(crate) use archive::{
     ArchiveCommand, ArchiveDiff, ArchiveField, ArchiveLetters, ArchiveList, ArchiveOption, ArchiveShow,
     ReplayPlace, SelectionArgs,
 };
+pub(crate) use attach::{AttachArgs, WhichSubscriptions};
 pub(crate) use cli::{Cli, CliCommand};
 pub(crate) use connection::{ConnectionArgs, FurtherOptions};
 pub(crate) use doctor::DoctorArgs;

@@ -15,10 +15,12 @@ mod read;
 mod setup;
 
 pub(crate) use access::{MessageSender, PolicyAnswer, ResourcePolicy};
-pub(crate) use checks::lets_sns_in;
+pub(crate) use checks::{MANAGED_KEY, QueueKey, key_of, lets_sns_in, own_key, redrive_policy_command};
 pub(crate) use finding::CheckFinding;
-pub(crate) use read::feeding as queues;
-pub(crate) use read::{policy_of_function, read_error, read_queue, read_subscriptions};
+pub(crate) use read::{
+    ListedSubscription, ListedSubscriptions, ask, each, feeding as queues, listed, of_topic,
+    policy_of_function, read_error, read_queue, read_subscriptions,
+};
 pub(crate) use setup::{DeployedQueue, DeployedSubscription, ReadError, ReadResult};
 
 use std::collections::BTreeSet;

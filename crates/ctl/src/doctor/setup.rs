@@ -44,6 +44,11 @@ impl ReadError {
         Failure::of_service(Some(&self.why), None, None).is_of_no_queue()
     }
 
+    /// Reports whether the resource does not exist.
+    pub(crate) fn is_missing(&self) -> bool {
+        self.why.contains("NotFound")
+    }
+
     /// Reports whether the call was made. The doctor does not read the policies of keys, and tests writes
     /// only if it knows a place for them.
     pub(crate) fn is_made(&self) -> bool {
@@ -220,9 +225,14 @@ pub(crate) struct DeployedSubscription {
 impl fmt::Debug for DeployedSubscription {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DeployedSubscription").field("arn", &self.arn).finish_non_exhaustive()
+    /// The account that owns it, which need not be the topic's.
+    pub(crate) owner: String,
     }
 }
+    /// The queue that its redrive policy names.
 
+    /// The redrive policy, as SNS returns it.
+    pub(crate) redrive_policy: Option<String>,
 impl DeployedSubscription {
     /// Reports whether it names this queue for its dead letters.
     pub(crate) fn names(&self, queue: &DeployedQueue) -> bool {

@@ -92,7 +92,12 @@ fn watch_from_the_start(
 
 /// Shows what a command would do, before it asks. Results in JSON are for a script, so the text goes beside
 /// them, and only if somebody can answer.
-fn show_lines(lines: &str, yes: bool, as_json: bool, console: &mut ToolEnvironment) -> std::io::Result<()> {
+pub(crate) fn show_lines(
+    lines: &str,
+    yes: bool,
+    as_json: bool,
+    console: &mut ToolEnvironment,
+) -> std::io::Result<()> {
     if !as_json {
         write!(console.out, "{lines}")?;
         console.out.flush()?;

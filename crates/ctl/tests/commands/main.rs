@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod archive;
+mod attach;
 mod console_commands;
 mod credentials;
 mod doctor;

@@ -326,7 +326,10 @@ fn a_redrive_policy_is_set_and_taken_away() {
         let mut set = |value| it.sns.set_subscription_attributes(&subscription, "RedrivePolicy", value);
         assert_eq!(set(Some("")).unwrap_err().code, "InvalidParameter");
         assert!(
-            set(Some("{\"deadLetterTargetArn\":\"dlq\"}")).unwrap_err().message.ends_with("is an invalid arn")
+            set(Some("{\"deadLetterTargetArn\":\"dlq\"}"))
+                .unwrap_err()
+                .message
+                .ends_with("is an invalid arn")
         );
         set(Some(&policy)).unwrap();
         let read = |sns: &super::Sns| {

@@ -30,6 +30,9 @@ pub(crate) use queues::lets_sns_in;
 
 use super::finding::{CheckFinding, CheckFindings};
 use super::setup::DeploymentFacts;
+pub(crate) use queues::{MANAGED_KEY, QueueKey, key_of, lets_sns_in, own_key};
+pub(crate) use subscriptions::redrive_policy_command;
+
 
 /// Runs every check. The most severe findings come first.
 pub(super) fn check(setup: &DeploymentFacts) -> Vec<CheckFinding> {

@@ -149,28 +149,54 @@ pub(super) fn times(setup: &DeploymentFacts, queue: &DeployedQueue, findings: &m
 
 fn key(queue: &DeployedQueue, findings: &mut CheckFindings) {
     let name = queue.arn.resource();
-    match queue.attribute("KmsMasterKeyId") {
-        None => {}
-        Some(key) if key.ends_with("alias/aws/sqs") => findings.add(
+    match key_of(queue) {
+        QueueKey::None => {}
+        QueueKey::Managed => findings.add(
             Severity::Error,
             "queue-key",
             name,
-            "It is encrypted with the AWS-managed key of SQS, whose policy cannot be changed: SNS cannot write to the queue, \
-             and messages on which SNS gives up are lost.",
+            format!("It {MANAGED_KEY}, and messages on which SNS gives up are lost."),
             set_attributes(queue, "KmsMasterKeyId=,SqsManagedSseEnabled=true"),
         ),
-        Some(key) => findings.add(
+        QueueKey::Own(key) => findings.add(
             Severity::CannotTell,
             "queue-key",
             name,
-            format!(
-                "It is encrypted with the key {key}. This tool cannot tell whether the key's policy lets \
-                 sns.amazonaws.com use it (kms:GenerateDataKey, kms:Decrypt); if not, messages on which SNS gives up \
-                 are lost."
-            ),
+            format!("It {}", own_key(key)),
             aws(&["kms", "get-key-policy", "--key-id", key]),
         ),
     }
+}
+
+/// The key of a queue.
+pub(crate) enum QueueKey<'a> {
+    /// It has none, or SQS's own encryption, which admits everybody whom the queue admits.
+    None,
+    /// The key that AWS manages for SQS, with which SNS cannot write.
+    Managed,
+    /// A key of the account, whose policy decides.
+    Own(&'a str),
+}
+
+/// Returns the key of a queue.
+pub(crate) fn key_of(queue: &DeployedQueue) -> QueueKey<'_> {
+    match queue.attribute("KmsMasterKeyId") {
+        None => QueueKey::None,
+        Some(key) if key.ends_with("alias/aws/sqs") => QueueKey::Managed,
+        Some(key) => QueueKey::Own(key),
+    }
+}
+
+/// The text about a queue with the key that AWS manages.
+pub(crate) const MANAGED_KEY: &str = "is encrypted with the AWS-managed key of SQS, whose policy cannot be changed: SNS cannot \
+                                      write to the queue";
+
+/// Returns the text about a queue with a key of the account.
+pub(crate) fn own_key(key: &str) -> String {
+    format!(
+        "is encrypted with the key {key}. This tool cannot tell whether the key's policy lets sns.amazonaws.com use it \
+         (kms:GenerateDataKey, kms:Decrypt); if not, messages on which SNS gives up are lost."
+    )
 }
 
 /// Checks that SNS may write the dead letters of each topic.

@@ -234,12 +234,14 @@ fn of_requeue(setup: &DeploymentFacts, subscriptions: &AccountSubscriptions, fin
 
 /// Returns the command that names a queue for the dead letters of a subscription.
 fn set_dead_letters(subscription: &str, queue: &str) -> String {
-    let policy = json!({ "deadLetterTargetArn": queue }).to_string();
-    aws(&[
-        &["sns", "set-subscription-attributes", "--subscription-arn", subscription][..],
-        &["--attribute-name", "RedrivePolicy", "--attribute-value", &policy],
-    ]
-    .concat())
+    redrive_policy_command(subscription, Some(&json!({ "deadLetterTargetArn": queue }).to_string()))
+}
+
+/// Returns the command that sets the redrive policy of a subscription. Without a policy it takes the policy away.
+pub(crate) fn redrive_policy_command(subscription: &str, policy: Option<&str>) -> String {
+    let set = ["sns", "set-subscription-attributes", "--subscription-arn", subscription];
+    let value: Vec<_> = policy.iter().flat_map(|policy| ["--attribute-value", policy]).collect();
+    aws(&[&set[..], &["--attribute-name", "RedrivePolicy"], &value].concat())
 }
 
 /// Checks for subscriptions of the same topics that name no dead-letter queue at all.

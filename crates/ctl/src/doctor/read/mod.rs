@@ -12,6 +12,7 @@ mod subscriptions;
 
 use std::collections::BTreeSet;
 
+
 use redrive_aws::settings::Settings;
 use redrive_core::arn::{Arn, ArnKind};
 
@@ -22,7 +23,9 @@ use crate::console::{CommandFailure, ToolEnvironment};
 
 pub(crate) use error::read_error;
 pub(crate) use grants::policy_of_function;
-pub(crate) use subscriptions::read as read_subscriptions;
+pub(crate) use subscriptions::{
+    ListedSubscription, ListedSubscriptions, ask, each, listed, of_topic, read as read_subscriptions,
+};
 
 /// The output of a stack that names its function.
 const FUNCTION_NAME: &str = "FunctionName";

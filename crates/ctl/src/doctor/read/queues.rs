@@ -12,7 +12,7 @@ use crate::doctor::setup::{DeployedQueue, ReadResult};
 const QUEUE_LOGICAL_IDS: [&str; 2] = ["DeadLetterQueue", "RequeueQueue"];
 
 /// Reads the attributes of a queue, and on request its tags.
-pub(super) async fn read(sqs: &aws_sdk_sqs::Client, arn: Arn, with_tags: bool) -> DeployedQueue {
+pub(crate) async fn read(sqs: &aws_sdk_sqs::Client, arn: Arn, with_tags: bool) -> DeployedQueue {
     let url = arn.queue_url();
     let read =
         sqs.get_queue_attributes().queue_url(&url).attribute_names(QueueAttributeName::All).send().await;

@@ -7,9 +7,7 @@ use serde_json::Value;
 
 use super::error::read_error;
 use crate::console::ToolEnvironment;
-use crate::doctor::setup::{
-    AccountSubscriptions, DeployedQueue, DeployedSubscription, ReadError, ReadResult,
-};
+use crate::doctor::setup::{AccountSubscriptions, DeployedQueue, DeployedSubscription, ReadResult};
 use crate::progress_line::ProgressLine;
 use crate::tables::thousands;
 
@@ -28,30 +26,15 @@ pub(crate) async fn read(
     requeue: Option<&DeployedQueue>,
     console: &mut ToolEnvironment,
 ) -> ReadResult<AccountSubscriptions> {
-    let mut found = AccountSubscriptions::default();
-    let mut arns = Vec::new();
-    let mut pages = sns.list_subscriptions().into_paginator().items().send();
-    while let Some(listed) = pages.next().await {
-        let listed = listed.map_err(|error| read_error("sns:ListSubscriptions", &error))?;
-        match listed.subscription_arn() {
-            Some(arn) if !NO_ARN_TEXTS.contains(&arn) => arns.push(arn.to_owned()),
-            Some("PendingConfirmation") => found.pending += 1,
-            _ => {}
-        }
-    }
-    let (mut asked, number) = (0_u64, arns.len());
-    let mut screen = ProgressLine::new(&mut *console.err, console.progress);
-    let mut answers = stream::iter(&arns).map(|arn| ask(sns, arn)).buffered(CONCURRENT_READS);
+    let ListedSubscriptions { confirmed, pending } = listed(sns).await?;
+    let arns: Vec<_> = confirmed.into_iter().map(|it| it.arn).collect();
+    let mut found = AccountSubscriptions { pending, ..AccountSubscriptions::default() };
     let mut all = Vec::new();
-    while let Some(answer) = answers.next().await {
-        asked += 1;
-        if asked.is_multiple_of(50) {
-            screen.show(&format!("{} of {} subscriptions read", thousands(asked), thousands(number as u64)));
-        }
+    for (_, answer) in each(sns, &arns, console).await {
         match answer {
             Ok(subscription) => all.push(subscription),
             // It was deleted meanwhile.
-            Err(error) if error.why.contains("NotFound") => {}
+            Err(error) if error.is_missing() => {}
             Err(error) => {
                 *found.unread.entry(error.why.clone()).or_default() += 1;
                 if let Some(said) = error.said {
@@ -60,11 +43,82 @@ pub(crate) async fn read(
             }
         }
     }
-    drop(screen);
     let topics = kept(&mut all, queues, requeue);
     found.all = all;
     found.foreign = foreign(sns, topics, &arns.iter().map(String::as_str).collect()).await;
     Ok(found)
+}
+
+/// The subscriptions of an account or of a topic.
+#[derive(Debug, Default)]
+pub(crate) struct ListedSubscriptions {
+    pub(crate) confirmed: Vec<ListedSubscription>,
+    /// The number of those that are not confirmed, which have no ARN yet.
+    pub(crate) pending: u64,
+}
+
+/// A confirmed subscription, as a listing shows it.
+#[derive(Debug)]
+pub(crate) struct ListedSubscription {
+    pub(crate) arn: String,
+    /// The account that owns it.
+    pub(crate) owner: String,
+    pub(crate) protocol: String,
+}
+
+impl ListedSubscriptions {
+    fn add(&mut self, listed: &aws_sdk_sns::types::Subscription) {
+        let text = |text: Option<&str>| text.unwrap_or_default().to_owned();
+        match listed.subscription_arn() {
+            Some(arn) if !NO_ARN_TEXTS.contains(&arn) => self.confirmed.push(ListedSubscription {
+                arn: arn.to_owned(),
+                owner: text(listed.owner()),
+                protocol: text(listed.protocol()),
+            }),
+            Some("PendingConfirmation") => self.pending += 1,
+            _ => {}
+        }
+    }
+}
+
+/// Lists the subscriptions of the account.
+pub(crate) async fn listed(sns: &aws_sdk_sns::Client) -> ReadResult<ListedSubscriptions> {
+    let mut listed = ListedSubscriptions::default();
+    let mut pages = sns.list_subscriptions().into_paginator().items().send();
+    while let Some(next) = pages.next().await {
+        listed.add(&next.map_err(|error| read_error("sns:ListSubscriptions", &error))?);
+    }
+    Ok(listed)
+}
+
+/// Lists the subscriptions of a topic, those of other accounts too.
+pub(crate) async fn of_topic(sns: &aws_sdk_sns::Client, topic: &str) -> ReadResult<ListedSubscriptions> {
+    let mut listed = ListedSubscriptions::default();
+    let mut pages = sns.list_subscriptions_by_topic().topic_arn(topic).into_paginator().items().send();
+    while let Some(next) = pages.next().await {
+        listed.add(&next.map_err(|error| read_error("sns:ListSubscriptionsByTopic", &error))?);
+    }
+    Ok(listed)
+}
+
+/// Reads each of these subscriptions.
+pub(crate) async fn each<'a>(
+    sns: &aws_sdk_sns::Client,
+    arns: &'a [String],
+    console: &mut ToolEnvironment,
+) -> Vec<(&'a str, ReadResult<DeployedSubscription>)> {
+    let (mut asked, number) = (0_u64, thousands(arns.len() as u64));
+    let mut screen = ProgressLine::new(&mut *console.err, console.progress);
+    let mut answers = stream::iter(arns).map(|arn| ask(sns, arn)).buffered(CONCURRENT_READS);
+    let mut all = Vec::new();
+    while let Some(answer) = answers.next().await {
+        asked += 1;
+        if asked.is_multiple_of(50) {
+            screen.show(&format!("{} of {number} subscriptions read", thousands(asked)));
+        }
+        all.push(answer);
+    }
+    arns.iter().map(String::as_str).zip(all).collect()
 }
 
 /// Keeps the subscriptions that matter, and returns the topics of those that name one of the queues.
@@ -82,18 +136,22 @@ fn kept(
     topics
 }
 
-async fn ask(sns: &aws_sdk_sns::Client, arn: &str) -> ReadResult<DeployedSubscription> {
+/// Reads a subscription.
+pub(crate) async fn ask(sns: &aws_sdk_sns::Client, arn: &str) -> ReadResult<DeployedSubscription> {
     let read = sns.get_subscription_attributes().subscription_arn(arn).send().await;
     let read = read.map_err(|error| read_error("sns:GetSubscriptionAttributes", &error))?;
     let attribute = |name: &str| read.attributes()?.get(name).cloned();
+    let redrive_policy = attribute("RedrivePolicy").filter(|text| !text.is_empty());
     let redrive: Value =
-        attribute("RedrivePolicy").and_then(|it| serde_json::from_str(&it).ok()).unwrap_or_default();
+        redrive_policy.as_deref().and_then(|it| serde_json::from_str(it).ok()).unwrap_or_default();
     Ok(DeployedSubscription {
         arn: arn.to_owned(),
         topic: attribute("TopicArn").unwrap_or_default(),
+        owner: attribute("Owner").unwrap_or_default(),
         protocol: attribute("Protocol").unwrap_or_default(),
         endpoint: attribute("Endpoint").unwrap_or_default(),
         dead_letters: redrive["deadLetterTargetArn"].as_str().map(str::to_owned),
+        redrive_policy,
         is_raw: attribute("RawMessageDelivery").as_deref() == Some("true"),
         // A policy on the body sees no attributes.
         // https://docs.aws.amazon.com/sns/latest/dg/sns-message-filtering-scope.html
@@ -110,21 +168,9 @@ async fn foreign(
 ) -> BTreeMap<String, ReadResult<u64>> {
     let mut foreign = BTreeMap::new();
     for topic in topics {
-        let mut pages = sns.list_subscriptions_by_topic().topic_arn(&topic).into_paginator().items().send();
-        let mut number: Result<u64, ReadError> = Ok(0);
-        while let Some(listed) = pages.next().await {
-            match (listed, &mut number) {
-                (Ok(listed), Ok(number)) => {
-                    let arn = listed.subscription_arn().unwrap_or_default();
-                    *number += u64::from(!NO_ARN_TEXTS.contains(&arn) && !own.contains(arn));
-                }
-                (Err(error), _) => {
-                    number = Err(read_error("sns:ListSubscriptionsByTopic", &error));
-                    break;
-                }
-                (Ok(_), Err(_)) => break,
-            }
-        }
+        let listed = of_topic(sns, &topic).await;
+        let number =
+            listed.map(|it| it.confirmed.iter().filter(|it| !own.contains(it.arn.as_str())).count() as u64);
         foreign.insert(topic, number);
     }
     foreign
@@ -145,9 +191,11 @@ mod tests {
         let subscription = |topic: &str, endpoint: &str, names: Option<&str>| DeployedSubscription {
             arn: format!("{topic}:{endpoint}"),
             topic: topic.to_owned(),
+            owner: "123456789012".to_owned(),
             protocol: "sqs".to_owned(),
             endpoint: queue(endpoint).arn.to_string(),
             dead_letters: names.map(|name| queue(name).arn.to_string()),
+            redrive_policy: None,
             is_raw: false,
             filter: None,
         };
