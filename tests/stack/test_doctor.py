@@ -66,6 +66,8 @@ def test_doctor_finds_what_was_changed_by_hand(world):
     assert set(findings) == {
         # The operator is named.
         ("note", "requeue-senders"),
+        # This deployment has no topics for alarms.
+        ("warning", "alarm-actions"),
         # ministack tells neither a template's metadata nor the lifecycle rules of a template.
         ("cannotTell", "function-version"),
         ("note", "archive-waiting-list"),

@@ -11,8 +11,8 @@ use super::connection::{ConnectionArgs, FurtherOptions};
 use super::doctor::DoctorArgs;
 use super::drill::DrillArgs;
 use super::help::{
-    EXIT_CODES, EXIT_CODES_OF_ATTACH, EXIT_CODES_OF_DOCTOR, EXIT_CODES_OF_DRILL, EXIT_CODES_OF_LOOK, EXIT_CODES_OF_OVERRIDES,
-    EXIT_CODES_OF_REPLAY, EXIT_CODES_OF_REPLAYS, EXIT_CODES_OF_SERVE,
+    EXIT_CODES, EXIT_CODES_OF_ATTACH, EXIT_CODES_OF_DOCTOR, EXIT_CODES_OF_DRILL, EXIT_CODES_OF_LOOK,
+    EXIT_CODES_OF_OVERRIDES, EXIT_CODES_OF_REPLAY, EXIT_CODES_OF_REPLAYS, EXIT_CODES_OF_SERVE,
 };
 use super::look::LookArgs;
 use super::overrides::{GiveArgs, GiveUp, ReleaseArgs, RetryArgs, ShowOverrides, WaitingArgs};

@@ -78,6 +78,15 @@ impl ResourcePolicy {
         })
     }
 
+    /// Reports whether every denial of sending to a queue exempts a caller. `caller` is the ARN that STS returns.
+    pub(crate) fn exempts(&self, caller: &str, queue: &str) -> PolicyAnswer {
+        match self.senders(queue) {
+            None => PolicyAnswer::Unclear,
+            Some(names) if names.iter().any(|name| is_principal_of(name, caller)) => PolicyAnswer::Yes,
+            Some(_) => PolicyAnswer::No,
+        }
+    }
+
     /// Returns the principals that every denial of sending to a queue exempts; `None` if there is no such denial.
     pub(crate) fn senders(&self, queue: &str) -> Option<Vec<String>> {
         let here = |statement: &&Value| texts(&statement["Resource"]).any(|it| is_like(it, queue));
@@ -107,6 +116,21 @@ fn left_out(statement: &Value) -> Option<Vec<String>> {
         ["ArnNotLike", "ArnNotEquals", "StringNotLike", "StringNotEquals"].contains(&operator.as_str());
     (leaves_out && key.eq_ignore_ascii_case("aws:PrincipalArn"))
         .then(|| texts(names).map(str::to_owned).collect())
+}
+
+/// Reports whether a pattern of `aws:PrincipalArn` may mean a caller. Of a role's session STS does not tell the role's
+/// path, so only account and name of a role are compared.
+/// <https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html#condition-keys-principalarn>
+fn is_principal_of(pattern: &str, caller: &str) -> bool {
+    let session = caller.split_once(":assumed-role/").and_then(|(head, session)| {
+        let (role, _) = session.split_once('/')?;
+        Some((head.replacen(":sts:", ":iam:", 1), role))
+    });
+    let Some((head, role)) = session else { return is_like(pattern, caller) };
+    match pattern.split_once(":role/") {
+        Some((of, path)) => is_like(of, &head) && is_like(path.rsplit('/').next().unwrap_or_default(), role),
+        None => is_like(pattern, &format!("{head}:role/{role}")),
+    }
 }
 
 fn or(one: PolicyAnswer, other: PolicyAnswer) -> PolicyAnswer {
@@ -289,6 +313,47 @@ mod tests {
         let narrower = json!({ "ArnNotLike": named, "StringEquals": { "aws:PrincipalAccount": "1" } });
         assert_eq!(senders(narrower), None);
         assert_eq!(senders(json!({})), None);
+    }
+
+    #[test]
+    fn a_caller_is_exempt_by_the_role_of_its_session() {
+        let asked = |but: &[&str], caller: &str| {
+            let deny = json!({ "Effect": "Deny", "Principal": "*", "Action": "sqs:SendMessage", "Resource": QUEUE,
+                               "Condition": { "ArnNotLike": { "aws:PrincipalArn": but } } });
+            ResourcePolicy::of(&json!({ "Statement": [deny] }).to_string()).exempts(caller, QUEUE)
+        };
+        let session = "arn:aws:sts::123456789012:assumed-role/operator/ada";
+        let sso = "arn:aws:sts::123456789012:assumed-role/AWSReservedSSO_Operator_0a1b2c3d4e5f6a7b/ada";
+        let user = "arn:aws:iam::123456789012:user/ada";
+        for (pattern, caller, is_exempt) in [
+            ("arn:aws:iam::123456789012:role/operator", session, true),
+            ("arn:aws:iam::123456789012:role/teams/payments/operator", session, true),
+            ("arn:aws:iam::123456789012:role/*", session, true),
+            ("*", session, true),
+            ("arn:aws:iam::123456789012:role/operators", session, false),
+            ("arn:aws:iam::999999999999:role/operator", session, false),
+            ("arn:aws:iam::123456789012:user/operator", session, false),
+            (
+                "arn:aws:iam::123456789012:role/aws-reserved/sso.amazonaws.com/*AWSReservedSSO_Operator_*",
+                sso,
+                true,
+            ),
+            (
+                "arn:aws:iam::123456789012:role/aws-reserved/sso.amazonaws.com/*AWSReservedSSO_Reader_*",
+                sso,
+                false,
+            ),
+            (user, user, true),
+            ("arn:aws:iam::123456789012:role/ada", user, false),
+        ] {
+            let answer = if is_exempt { PolicyAnswer::Yes } else { PolicyAnswer::No };
+            assert_eq!(
+                asked(&["arn:aws:iam::123456789012:role/function", pattern], caller),
+                answer,
+                "{pattern}"
+            );
+        }
+        assert_eq!(ResourcePolicy::of("{}").exempts(user, QUEUE), PolicyAnswer::Unclear);
     }
 
     #[test]

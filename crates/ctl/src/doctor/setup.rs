@@ -74,6 +74,8 @@ pub(crate) struct DeploymentFacts {
     pub(crate) stack: ReadResult<Option<String>>,
     /// The release of the stack, if one is named.
     pub(crate) release: Option<ReadResult<StackRelease>>,
+    /// The topics that the stack's alarms call; `None` without a stack.
+    pub(crate) alarm_topics: Option<Vec<AlarmTopic>>,
     pub(crate) function: DeployedFunction,
     pub(crate) mappings: ReadResult<Vec<DeployedMapping>>,
     /// The dead-letter queues.
@@ -110,6 +112,16 @@ pub(crate) struct StackRelease {
     pub(crate) template: Option<String>,
     /// The folder of its code, if that is not the one that its template names.
     pub(crate) code_prefix: Option<String>,
+}
+
+/// A topic that alarms of a stack call.
+#[derive(Debug, Clone)]
+pub(crate) struct AlarmTopic {
+    pub(crate) arn: String,
+    /// True if only alarms that page somebody call it.
+    pub(crate) pages: bool,
+    /// The number of its confirmed subscriptions, if SNS tells it.
+    pub(crate) subscribers: ReadResult<Option<u64>>,
 }
 
 #[derive(Debug)]
@@ -213,9 +225,14 @@ pub(crate) struct AccountSubscriptions {
 pub(crate) struct DeployedSubscription {
     pub(crate) arn: String,
     pub(crate) topic: String,
+    /// The account that owns it, which need not be the topic's.
+    pub(crate) owner: String,
     pub(crate) protocol: String,
     pub(crate) endpoint: String,
+    /// The queue that its redrive policy names.
     pub(crate) dead_letters: Option<String>,
+    /// The redrive policy, as SNS returns it.
+    pub(crate) redrive_policy: Option<String>,
     pub(crate) is_raw: bool,
     /// The filter policy, if it filters by attributes.
     pub(crate) filter: Option<String>,
@@ -225,14 +242,9 @@ pub(crate) struct DeployedSubscription {
 impl fmt::Debug for DeployedSubscription {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DeployedSubscription").field("arn", &self.arn).finish_non_exhaustive()
-    /// The account that owns it, which need not be the topic's.
-    pub(crate) owner: String,
     }
 }
-    /// The queue that its redrive policy names.
 
-    /// The redrive policy, as SNS returns it.
-    pub(crate) redrive_policy: Option<String>,
 impl DeployedSubscription {
     /// Reports whether it names this queue for its dead letters.
     pub(crate) fn names(&self, queue: &DeployedQueue) -> bool {

@@ -2,6 +2,7 @@
 //!
 //! | file | subject |
 //! |---|---|
+//! | `caller` | the caller, who replays a letter |
 //! | `names` | the names of a drill's resources |
 //! | `plan` | the text shown before the drill, with effects and costs |
 //! | `scene` | the calls for the topic, the queues and the subscriptions |
@@ -13,6 +14,7 @@
 //! | `sweep` | the removal of all resources |
 //! | `report` | the planned and the observed steps |
 
+mod caller;
 mod commands;
 mod find;
 mod log;
@@ -59,12 +61,13 @@ const NO_STACK: &str = "does not exist";
 struct DrillStack {
     stack: String,
     dead_letters: Arn,
-    has_requeue: bool,
+    requeue: Option<Arn>,
     log_group: String,
     /// The redrive policy that the stack gives the function; `None` is the built-in one.
     policy: Option<String>,
     clients: AwsClients,
     logs: aws_sdk_cloudwatchlogs::Client,
+    sts: aws_sdk_sts::Client,
 }
 
 pub(super) async fn run(
@@ -128,11 +131,14 @@ async fn stage(
     }
     s3_location::archive(&args::ArchiveOption { archive: None }, console)?;
     let log_group = output("LogGroupName")?;
-    let has_requeue = console.stack.output("RequeueArn")?.is_some();
+    let requeue = console.stack.output("RequeueArn")?;
+    let requeue = requeue.map(|arn| arn.parse::<Arn>()).transpose();
+    let requeue =
+        requeue.map_err(|problem| bad(format!("the output RequeueArn of the stack {stack} is {problem}")))?;
     let policy = console.stack.parameter("RedrivePolicy")?;
     let aws = AwsAccess::connect(&args.connection, console).await?;
-    let (clients, logs) = (aws.clients(), aws.logs());
-    Ok(DrillStack { stack, dead_letters, has_requeue, log_group, policy, clients, logs })
+    let (clients, logs, sts) = (aws.clients(), aws.logs(), aws.sts());
+    Ok(DrillStack { stack, dead_letters, requeue, log_group, policy, clients, logs, sts })
 }
 
 /// Returns why the function does nothing with letters, and what to deploy instead; `None` if it works.
@@ -222,13 +228,17 @@ async fn drill(
             scene.names.topic_arn().replace(&scene.names.id, "*")
         )]));
     }
+    if let Some(requeue) = &stage.requeue {
+        caller::may_replay(&stage.clients.sqs, &stage.sts, requeue).await?;
+    }
+    let has_requeue = stage.requeue.is_some();
     let queue = stage.dead_letters.resource();
     let refused_by =
         |policy: &String| plan::refused_by(policy, &scene.names, &stage.dead_letters, console.clock.now());
     let refused_by = stage.policy.as_ref().and_then(refused_by);
     let clean = console.stack.further().command(&["drill", "--clean"]);
     let plan =
-        plan::text(&scene.names, &stage.stack, &clean, queue, stage.has_requeue, refused_by.as_deref(), args);
+        plan::text(&scene.names, &stage.stack, &clean, queue, has_requeue, refused_by.as_deref(), args);
     ask(&plan, "Begin?", args, as_json, console)?;
 
     let stop = (console.interrupts)()?;
@@ -238,7 +248,7 @@ async fn drill(
         LogGroup { client: stage.logs.clone(), group: stage.log_group.clone(), clock: console.clock.clone() };
     let recorder = recorder(&scene, stage, console);
     let mut report = DrillReport::new(&mut *console.out, as_json);
-    let mut story = RunningDrill::new(&scene, &tool, &log, args, stage.has_requeue, &stop);
+    let mut story = RunningDrill::new(&scene, &tool, &log, args, has_requeue, &stop);
     let mut told = story.tell(&mut report).await;
     if let (Ok(()), Some(file)) = (&told, &args.record) {
         told = ask_aws(&recorder, file, &mut report).await;

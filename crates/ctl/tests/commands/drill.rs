@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use drill_account::{DRILLS, DrillTest, DrillTrouble, SNS};
-use redrive_support::{DLQ, SimCall, SimFault};
+use redrive_support::{DLQ, REQUEUE, SimCall, SimFault};
 use serde_json::json;
 
 #[tokio::test(start_paused = true)]
@@ -162,6 +162,26 @@ async fn a_letter_that_no_override_wakes_is_waited_for() {
         number += 3;
     };
     assert_eq!(ran.code, 4, "{ran:?}");
+}
+
+/// Otherwise the drill would fail at its replay, after three minutes.
+#[tokio::test(start_paused = true)]
+async fn a_caller_who_may_not_replay_is_told_before_anything_is_created() {
+    for (role, code) in [("operator", 0), ("another", 2)] {
+        let drill = DrillTest::new();
+        let policy = json!({ "Statement": [
+            { "Effect": "Deny", "Principal": "*", "Action": "sqs:SendMessage", "Resource": REQUEUE, "Condition": {
+                "ArnNotLike": { "aws:PrincipalArn": format!("arn:aws:iam::123456789012:role/teams/{role}") } } },
+        ] });
+        let weeks = ("MessageRetentionPeriod", "1209600");
+        let attributes = [weeks, ("ApproximateNumberOfMessages", "0"), ("Policy", &policy.to_string())];
+        drill.cloud.queue("payments-requeue", &attributes);
+        let ran = drill.run(DrillTrouble::None, &["--yes"]).await;
+        assert_eq!(ran.code, code, "{ran:?}");
+        assert_eq!(drill.place.lock().unwrap().made.is_empty(), code == 2);
+        let who = "denies you, arn:aws:sts::123456789012:assumed-role/operator/ada, to send there";
+        assert_eq!(ran.err.contains(who) && ran.err.contains("RequeueSenderArns"), code == 2, "{ran:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -132,8 +132,12 @@ pub(super) fn carry_out(
         }
         "GetTopicAttributes" => {
             services.sns.get_topic_attributes(&call.target)?;
-            let entry = format!("{}{}", element("key", "TopicArn"), element("value", &call.target));
-            format!("<Attributes><entry>{entry}</entry></Attributes>")
+            let listed = services.sns.list_subscriptions_by_topic(&call.target)?;
+            let confirmed = listed.iter().filter(|it| !it.pending).count().to_string();
+            let entry =
+                |key, value| format!("<entry>{}{}</entry>", element("key", key), element("value", value));
+            let entries = entry("TopicArn", &call.target) + &entry("SubscriptionsConfirmed", &confirmed);
+            format!("<Attributes>{entries}</Attributes>")
         }
         "SetSubscriptionAttributes" => {
             let name = call.parameter("AttributeName").unwrap_or_default();

@@ -11,8 +11,10 @@
 //! | `function` | the function and its settings |
 //! | `overrides` | forgotten overrides, letters that expire soon |
 //! | `policy` | the redrive policy's origins and allowed targets |
+//! | `alarms` | the topics that alarms call |
 //! | `grants` | the permissions of the function's role |
 
+mod alarms;
 mod archive;
 mod function;
 mod grants;
@@ -26,13 +28,11 @@ mod targets;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use queues::lets_sns_in;
-
-use super::finding::{CheckFinding, CheckFindings};
-use super::setup::DeploymentFacts;
 pub(crate) use queues::{MANAGED_KEY, QueueKey, key_of, lets_sns_in, own_key};
 pub(crate) use subscriptions::redrive_policy_command;
 
+use super::finding::{CheckFinding, CheckFindings};
+use super::setup::DeploymentFacts;
 
 /// Runs every check. The most severe findings come first.
 pub(super) fn check(setup: &DeploymentFacts) -> Vec<CheckFinding> {
@@ -45,6 +45,7 @@ pub(super) fn check(setup: &DeploymentFacts) -> Vec<CheckFinding> {
         subscriptions::check,
         targets::check,
         policy::check,
+        alarms::check,
         grants::check,
         archive::check,
         overrides::check,

@@ -76,7 +76,17 @@ fn senders(setup: &DeploymentFacts, queue: &DeployedQueue, findings: &mut CheckF
             finding,
             "name only those who replay in the stack's parameter RequeueSenderArns",
         );
-    } else if !others.is_empty() {
+    } else if others.is_empty() {
+        let finding =
+            "Its policy lets nobody but the function send to it: nobody can replay archived letters.";
+        findings.add(
+            Severity::Warning,
+            "requeue-senders",
+            name,
+            finding,
+            "name those who replay in the stack's parameter RequeueSenderArns",
+        );
+    } else {
         let finding = format!(
             "Besides the function these principals may send to it, and so wherever the function's role may send: {}.",
             others.join(", ")

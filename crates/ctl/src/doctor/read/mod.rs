@@ -1,6 +1,7 @@
 //! The calls that fill a [`DeploymentFacts`]. All of them only read, except the test of conditional writes, which is
 //! made on request.
 
+mod alarms;
 mod archive;
 mod error;
 mod function;
@@ -11,7 +12,6 @@ mod queues;
 mod subscriptions;
 
 use std::collections::BTreeSet;
-
 
 use redrive_aws::settings::Settings;
 use redrive_core::arn::{Arn, ArnKind};
@@ -65,6 +65,10 @@ pub(super) async fn setup(
             Some(function::release(&aws.formation(), name, code_prefix).await)
         }
     };
+    let alarm_topics = match (console.stack.name(), &stack) {
+        (Some(_), Ok(None)) => Some(alarms::topics(&clients.sns, console).await?),
+        _ => None,
+    };
     let (arns, requeue) = queues_of(function.settings(), sources, &of_stack);
     let mut queues = Vec::new();
     for arn in arns {
@@ -97,6 +101,7 @@ pub(super) async fn setup(
         now: console.clock.now(),
         stack,
         release,
+        alarm_topics,
         function,
         mappings,
         queues,

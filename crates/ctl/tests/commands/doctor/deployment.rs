@@ -5,13 +5,20 @@ use redrive_support::stand_in::{self, StandInRequest};
 use redrive_support::{DLQ, REQUEUE, TOPIC, TestAccount, WORKER};
 use serde_json::{Value, json};
 
-use super::super::stack::formation;
+use super::super::stack::formation_with;
 use super::super::waiting::{letter, lines, list};
 use super::super::{CommandRun, CommandWorld, redrivectl_in};
 
 pub(super) const ROLE: &str = "arn:aws:iam::123456789012:role/payments-function";
 
+/// Those who replay.
+const OPERATOR: &str = "arn:aws:iam::123456789012:role/operator";
+
 pub(super) const OUTPUTS: [(&str, &str); 2] = [("FunctionName", "payments"), ("DeadLetterQueueArn", DLQ)];
+
+/// The topic for alarms, as a parameter of the stack.
+pub(super) const ALARMS: &str = "<member><ParameterKey>AlarmTopicArn</ParameterKey><ParameterValue>\
+                      arn:aws:sns:eu-central-1:123456789012:notices</ParameterValue></member>";
 
 /// Another answer than the template's deployment gives.
 pub(super) type OtherAnswer = fn(&StandInRequest<'_>) -> Option<(u16, String)>;
@@ -57,7 +64,7 @@ impl FakeDeployment {
             return Some(answer);
         }
         if asked.is_of("cloudformation") {
-            return Some(summary(asked)).flatten().or_else(|| formation(asked, &OUTPUTS));
+            return Some(summary(asked)).flatten().or_else(|| formation_with(asked, &OUTPUTS, ALARMS));
         }
         if asked.is_of("iam") {
             return Some((200, self.simulation(asked)));
@@ -172,7 +179,7 @@ pub(super) fn account() -> TestAccount {
     ] });
     let denies = json!({ "Statement": [
         { "Effect": "Deny", "Principal": "*", "Action": "sqs:SendMessage", "Resource": REQUEUE,
-          "Condition": { "ArnNotLike": { "aws:PrincipalArn": ROLE } } },
+          "Condition": { "ArnNotLike": { "aws:PrincipalArn": [ROLE, OPERATOR] } } },
     ] });
     let moves = json!({ "redrivePermission": "denyAll" }).to_string();
     let common = [("MessageRetentionPeriod", "1209600"), ("VisibilityTimeout", "180")];
@@ -181,6 +188,8 @@ pub(super) fn account() -> TestAccount {
         "payments-requeue",
         &[&common[..], &[("Policy", &denies.to_string()), ("RedriveAllowPolicy", &moves)]].concat(),
     );
+    let notices = "arn:aws:sns:eu-central-1:123456789012:notices";
+    cloud.subscribe(&format!("{notices}:1"), notices, "email", "jo@example.com");
     cloud
 }
 

@@ -67,6 +67,7 @@ fn the_requeue_is_looked_at() {
     assert_eq!(with("RedrivePolicy", "{}"), [(Error, "requeue-redrive-policy")]);
     assert_eq!(with("RedriveAllowPolicy", "{}"), [(Warning, "requeue-moves")]);
     assert_eq!(with("Policy", ""), [(Warning, "requeue-senders")]);
+    assert_eq!(with("Policy", &denies_all_but(&[ROLE])), [(Warning, "requeue-senders")], "nobody may replay");
     assert_eq!(with("Policy", &denies_all_but(&["arn:aws:iam::1:role/x"])).len(), 2);
     for anybody in ["*", "arn:aws:iam::*:*", "arn:aws:iam::123456789012:role/*"] {
         assert_eq!(with("Policy", &denies_all_but(&[ROLE, anybody])), [(Error, "requeue-senders")]);
@@ -80,11 +81,11 @@ fn the_requeue_is_looked_at() {
     let fifo = found(|it| {
         let requeue = it.requeue.as_mut().unwrap();
         let fifo = format!("{REQUEUE}.fifo");
-        set(requeue, "Policy", denies_all_but(&[ROLE]).replace(REQUEUE, &fifo));
+        set(requeue, "Policy", denies_all_but(&[ROLE, OPERATOR]).replace(REQUEUE, &fifo));
         requeue.arn = fifo.parse().unwrap();
         mappings(it)[1].source += ".fifo";
     });
-    assert_eq!(fifo, [(Warning, "requeue-kind")]);
+    assert_eq!(fifo, [(Warning, "requeue-kind"), (Note, "requeue-senders")]);
     let unknown = found(|it| it.requeue.as_mut().unwrap().attributes = denied("sqs:GetQueueAttributes"));
     assert_eq!(unknown, [(CannotTell, "requeue")]);
 }
