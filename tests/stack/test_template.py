@@ -611,6 +611,30 @@ def test_samconfig_gives_parameters_that_the_template_has_and_touches_nothing():
     # Without a default: what a first deployment has to say.
     assert {name for name, parameter in parameters.items() if "Default" not in parameter} <= given.keys()
     assert given["RedriveMode"] == "observe"
+    # Else the alarms call nobody, and nobody can replay.
+    assert {"AlarmTopicArn", "PageTopicArn", "RequeueSenderArns"} <= given.keys()
+
+
+def test_guide_leads_from_nothing_to_a_stack_that_is_active():
+    """Its steps name, in this order, what a stack needs that calls somebody and lets somebody replay."""
+    guide = (ROOT / "docs" / "guide" / "deploying.md").read_text()
+    steps = guide.split("## From nothing to active\n")[1].split("\n## ")[0]
+    numbered = dict(re.findall(r"^(\d+)\. (.*?)(?=^\d+\. |\Z)", steps, re.MULTILINE | re.DOTALL))
+    named = {
+        "1": ["sns create-topic", "sns subscribe"],
+        "2": ["RequeueSenderArns"],
+        "3": ["AlarmTopicArn", "PageTopicArn", "RequeueSenderArns", "RedriveMode=observe"],
+        "4": ["OperatorPolicyArn"],
+        "5": ["operations.yaml", "ReplayRoleArn"],
+        "6": ["redrivectl attach"],
+        "7": ["redrivectl doctor", "set-alarm-state"],
+        "9": ["RedriveMode=active", "ScheduleFrom"],
+    }
+    assert {step: [name for name in names if name not in numbered[step]] for step, names in named.items()} == {
+        step: [] for step in named
+    }
+    outputs = template_as_written()["Outputs"]
+    assert {"OperatorPolicyArn", "ArrivalAlarmName", "SubscriptionRedrivePolicy"} <= outputs.keys()
 
 
 # --- what platform teams ask for
