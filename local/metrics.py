@@ -301,8 +301,10 @@ class Reading(float):
         return reading
 
 
-def worked_out(expression, values, before):
+def worked_out(expression, values, before, hour=12):
     """An expression of the template, with the functions of metric math that it uses; none where it has no value.
+
+    `hour` is the hour of the day in UTC, which is noon unless a test says otherwise.
 
     `before` are the values of the period before. Without data they are none, and what is worked out from them as well.
     """
@@ -310,6 +312,7 @@ def worked_out(expression, values, before):
         return None
     functions = {
         "DIFF": lambda reading: None if reading.before is None else reading - reading.before,
+        "HOUR": lambda _: hour,
         "IF": lambda condition, yes, no: yes if condition else no,
     }
     readings = {name: Reading(value, before.get(name)) for name, value in values.items()}

@@ -7,7 +7,7 @@
 //! `ApplicationLogLevel` above INFO drops it.
 //! <https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html>
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use redrive_core::arn::Arn;
 use redrive_core::batch::{LetterReport, NotDone, Outcome};
 use redrive_core::failure::{Failure, FailureClass};
@@ -15,6 +15,10 @@ use redrive_core::policy::ArchiveReason;
 use serde_json::{Value, json};
 
 use crate::redrive::RecoveryCounts;
+
+/// The age from which letters that observe mode leaves alone are counted. SQS keeps
+/// letters for four days by default, so there is time to act.
+const LONG_OBSERVED: SignedDuration = SignedDuration::from_hours(24);
 
 /// The numbers of one invocation.
 #[derive(Debug, Clone)]
@@ -123,6 +127,11 @@ pub fn summarise(reports: &[LetterReport], run: InvocationSummary<'_>) -> Invoca
         _ => false,
     };
     sums.push(Metric::count("LettersStuck", count(&stuck)).watched());
+    let observed_for_long = |report: &LetterReport| {
+        matches!(report.outcome, Outcome::Observed(_))
+            && now.duration_since(report.letter.sqs.sent) > LONG_OBSERVED
+    };
+    sums.push(Metric::count("OldLettersObserved", count(&observed_for_long)).watched());
     let mut of_queue = vec![
         Metric::count("LettersReceived", reports.len() as u64),
         Metric::count("LettersArrived", count(&|report| report.arrived)).watched(),

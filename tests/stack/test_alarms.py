@@ -6,6 +6,7 @@ docs/guide/runbook.md. The periods of all alarms are shortened.
 
 import collections
 import contextlib
+import json
 import re
 import time
 
@@ -400,6 +401,38 @@ def test_function_counts_as_silent_where_letters_could_be_received(name, requeue
     metrics = alarms_of_the_template(Requeue=requeue)[name]["Metrics"]
     values = {metric["Id"]: now.get(metric["Id"]) for metric in metrics if "MetricStat" in metric}
     assert ((worked_out(expression_of(metrics), values, before) or 0) > 0) == calls
+
+
+def test_alarm_of_observe_mode_goes_off_every_day():
+    assert "LettersObservedAlarm" not in alarms_of_the_template()
+    alarm = alarms_of_the_template(RedriveMode="observe")["LettersObservedAlarm"]
+    assert alarm["DatapointsToAlarm"] < alarm["EvaluationPeriods"], "log lines can be late"
+    expression = expression_of(alarm["Metrics"])
+    assert [hour for hour in range(24) if worked_out(expression, {"old": 3}, {}, hour) <= alarm["Threshold"]] == [8]
+    assert worked_out(expression, {"old": None}, {}) is None
+
+
+def test_alarm_goes_off_while_observe_mode_leaves_a_letter_alone_for_more_than_a_day(web):
+    with Stack() as stack:
+        world = World(stack, web, "observed")
+        given = {"metered": True, "alarm_period": PERIOD, "RedriveMode": "observe"}
+        deployment = world.deploy(policy(retries=1, delay=1), world.topic(), **given)
+
+        def is_on():
+            return deployment.meter.read()["LettersObservedAlarm"] == "ALARM"
+
+        event = json.loads((ROOT / "events" / "envelope.json").read_text())
+        for days in (0, 2):
+            for record in event["Records"]:
+                record["eventSourceARN"] = deployment.queue_arn
+                record["attributes"]["SentTimestamp"] = str(int(time.time() * 1000) - days * 86_400_000)
+            function = deployment.outputs["FunctionName"]
+            stack.client("lambda").invoke(FunctionName=function, Payload=json.dumps(event))
+            if days:
+                wait_until(is_on, 45, "the alarm to go off", every=0.3)
+            else:
+                assert not any(is_on() for _ in range(5))
+        wait_until(lambda: not is_on(), 45, "the alarm to be OK", every=0.3)
 
 
 def test_without_somebody_to_page_there_is_no_alarm_for_it():

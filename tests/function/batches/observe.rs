@@ -165,3 +165,87 @@ async fn a_search_that_fails_is_said_to_be_unknown() {
     let called: BTreeSet<_> = world.cloud.journal().into_iter().map(|call| call.operation).collect();
     assert_eq!(called, ["GetQueueAttributes", "ListSubscriptions"].map(str::to_owned).into());
 }
+
+/// A letter that nobody activates the function for expires, so it is counted day by day.
+#[tokio::test]
+async fn letters_that_are_observed_for_more_than_a_day_are_counted_for_an_alarm() {
+    let day = 86_400_000;
+    let posts = [("a", day - 1_000), ("b", day + 1_000), ("c", 3 * day)]
+        .map(|(id, age)| RecordBuilder::envelope(id).sent(NOW - age));
+    let old = async |variables: &[(&str, &str)]| {
+        FunctionWorld::new(variables).run(&posts).await.metrics()["OldLettersObserved"].clone()
+    };
+    assert_eq!(old(&[("REDRIVE_MODE", "observe")]).await, 2);
+    assert_eq!(old(&[]).await, json!(null), "in active mode letters may be as old as their schedule");
+}
+
+/// Returns a number as the tables of `limits.md` print it.
+fn printed(number: f64, digits: usize) -> String {
+    let text = format!("{number:.digits$}");
+    let (whole, rest) = text.split_once('.').map_or((text.as_str(), ""), |(whole, rest)| (whole, rest));
+    let mut grouped = String::new();
+    for (index, digit) in whole.chars().enumerate() {
+        if index > 0 && (whole.len() - index).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    if rest.is_empty() { grouped } else { format!("{grouped}.{rest}") }
+}
+
+/// Prices of `limits.md`, in USD; the time of an invocation is that of the table above it.
+#[tokio::test]
+async fn observing_costs_what_the_limits_say() {
+    const LETTERS: f64 = 10_000.0;
+    /// What Lambda itself logs about an invocation in JSON: its start, its end and its report.
+    const LINES_OF_LAMBDA: f64 = 600.0;
+    let template = include_str!("../../../template.yaml");
+    let (_, timeout) = template.split_once("\n  FunctionTimeout:\n").unwrap();
+    let timeout = timeout.split_once("Default: ").unwrap().1.lines().next().unwrap();
+    let (_, seconds) = template.split_once(&format!("\"{timeout}\": {{ VisibilitySeconds: ")).unwrap();
+    let visibility: f64 = seconds.split(' ').next().unwrap().parse().unwrap();
+    assert_eq!(visibility, 180.0);
+
+    let posts: Vec<_> = (0..10).map(|number| RecordBuilder::envelope(&format!("letter-{number}"))).collect();
+    let world = FunctionWorld::new(&[("REDRIVE_MODE", "observe")]);
+    world.run(&posts).await;
+    world.cloud.forget();
+    let ran = world.run(&posts).await;
+    assert_eq!(world.cloud.summary(), [] as [&str; 0], "an instance that knows the queue calls nothing");
+    assert_eq!((ran.kept.len(), ran.letters().len()), (10, 10), "every letter stays, with one line");
+    let bytes = (ran.text.len() + ran.metrics.len()) as f64 + LINES_OF_LAMBDA;
+
+    let looks = 86_400.0 / visibility;
+    let (receives, batches) = (LETTERS * looks, LETTERS * looks / 10.0);
+    let gigabytes = batches * bytes / 1e9;
+    let costs = [
+        batches * 0.40 / 1e6,
+        batches * 0.20 / 1e6,
+        batches * 0.05 * 0.25 * 0.000_013_333_4,
+        gigabytes * 0.50,
+    ];
+    let rows = [
+        format!(
+            "| SQS: receive, ten letters a request | {} | {} |",
+            printed(batches, 0),
+            printed(costs[0], 2)
+        ),
+        format!("| Lambda, invocations | {} | {} |", printed(batches, 0), printed(costs[1], 2)),
+        format!(
+            "| Lambda, arm64, 256 MB, 50 ms each (assumed) | {} GB-s | {} |",
+            printed(batches * 0.05 * 0.25, 0),
+            printed(costs[2], 2)
+        ),
+        format!(
+            "| logs: {} lines of letters, and the lines of metrics and of Lambda | {} GB | {} |",
+            printed(receives, 0),
+            printed(gigabytes, 1),
+            printed(gigabytes * 0.50, 2)
+        ),
+        format!("| **together** | | **{}** |", printed(costs.iter().sum(), 2)),
+    ];
+    let limits = include_str!("../../../docs/limits.md");
+    for row in &rows {
+        assert!(limits.contains(row.as_str()), "limits.md lacks a row of these:\n{}", rows.join("\n"));
+    }
+}
