@@ -203,7 +203,7 @@ async fn observing_costs_what_the_limits_say() {
     let (_, timeout) = template.split_once("\n  FunctionTimeout:\n").unwrap();
     let timeout = timeout.split_once("Default: ").unwrap().1.lines().next().unwrap();
     let (_, seconds) = template.split_once(&format!("\"{timeout}\": {{ VisibilitySeconds: ")).unwrap();
-    let visibility: f64 = seconds.split(' ').next().unwrap().parse().unwrap();
+    let visibility: f64 = seconds.split(',').next().unwrap().parse().unwrap();
     assert_eq!(visibility, 180.0);
 
     let posts: Vec<_> = (0..10).map(|number| RecordBuilder::envelope(&format!("letter-{number}"))).collect();
@@ -218,12 +218,9 @@ async fn observing_costs_what_the_limits_say() {
     let looks = 86_400.0 / visibility;
     let (receives, batches) = (LETTERS * looks, LETTERS * looks / 10.0);
     let gigabytes = batches * bytes / 1e9;
-    let costs = [
-        batches * 0.40 / 1e6,
-        batches * 0.20 / 1e6,
-        batches * 0.05 * 0.25 * 0.000_013_333_4,
-        gigabytes * 0.50,
-    ];
+    let cents = |cost: f64| (cost * 100.0).round() / 100.0;
+    let computing = batches * 0.05 * 0.25 * 0.000_013_333_4;
+    let costs = [batches * 0.40 / 1e6, batches * 0.20 / 1e6, computing, gigabytes * 0.50].map(cents);
     let rows = [
         format!(
             "| SQS: receive, ten letters a request | {} | {} |",
@@ -240,7 +237,7 @@ async fn observing_costs_what_the_limits_say() {
             "| logs: {} lines of letters, and the lines of metrics and of Lambda | {} GB | {} |",
             printed(receives, 0),
             printed(gigabytes, 1),
-            printed(gigabytes * 0.50, 2)
+            printed(costs[3], 2)
         ),
         format!("| **together** | | **{}** |", printed(costs.iter().sum(), 2)),
     ];
