@@ -11,7 +11,7 @@ use redrive_aws::control;
 use redrive_aws::delivery::{AddressReach, Dispatcher, HttpClient};
 use redrive_aws::log;
 use redrive_aws::policy_object::UnreadPolicy;
-use redrive_aws::settings::{ArchiveAt, BadSettings, ControlAt, PolicyAt, Settings};
+use redrive_aws::settings::{ArchiveAt, BadSettings, ControlAt, PolicyAt, QueueMetrics, Settings};
 use redrive_aws::signature::{CertificateReader, MAX_CERTIFICATE_BYTES};
 use redrive_core::batch::{EndpointChange, LetterReport, SqsBatchResponse, response};
 use redrive_core::endpoint::HttpUrl;
@@ -31,6 +31,7 @@ pub struct RedriveFunction {
     redrive: Redrive,
     notices: Option<NoticePublisher>,
     namespace: String,
+    queue_metrics: QueueMetrics,
     name: Option<String>,
     clock: InstanceClock,
     metrics_to: MetricsSink,
@@ -120,6 +121,7 @@ impl RedriveFunction {
             redrive: Redrive::new(parts),
             notices,
             namespace: settings.metrics_namespace,
+            queue_metrics: settings.queue_metrics,
             name: settings.function_name,
             clock,
             metrics_to,
@@ -211,25 +213,24 @@ impl RedriveFunction {
                 notices_failed,
             };
             let metrics = telemetry::summarise(&reports, run);
-            (self.metrics_to)(&metrics.to_line(&self.namespace));
+            (self.metrics_to)(&metrics.to_line(&self.namespace, self.queue_metrics));
         }
         response(&reports).inspect_err(bad_event)
     }
 
-    /// Sends notices of archived letters and of endpoints. Returns the number of notices that failed, or `None` if
-    /// there is no topic for notices.
+    /// Sends notices of archived letters and of endpoints. Returns the number of notices that failed.
     async fn tell(
         &self,
         reports: &[LetterReport],
         changes: Vec<EndpointChange>,
         began: Timestamp,
         invocation: InvocationContext<'_>,
-    ) -> Option<u64> {
+    ) -> u64 {
         let left = invocation.deadline.saturating_duration_since(Instant::now());
-        let notices = self.notices.as_ref()?;
+        let Some(notices) = &self.notices else { return 0 };
         let not_sent = notices.tell(reports, changes, began, self.clock.moment(), left).await;
         not_sent.iter().for_each(telemetry::notice_not_sent);
-        Some(not_sent.len() as u64)
+        not_sent.len() as u64
     }
 }
 

@@ -208,6 +208,11 @@ impl TestInvocation {
         self.letters().iter().map(outcome).collect()
     }
 
+    /// Returns one metric of the invocation, which is left out if it is zero.
+    pub fn metric(&self, name: &str) -> u64 {
+        self.metrics().get(name).map_or(0, |value| value.as_u64().unwrap())
+    }
+
     /// Returns the metrics of the invocation.
     pub fn metrics(&self) -> Value {
         assert_eq!(self.metrics.lines().count(), 1, "{}", self.metrics);

@@ -1,13 +1,14 @@
 //! The metrics: one object in the embedded metric format per invocation.
 //!
-//! Every metric is there by queue, and is zero if nothing happened. The metrics of the template's alarms are
-//! there again by function, summed over what an alarm covers, and only if there is something to report. So an
-//! alarm watches one metric for any number of queues, and `CloudWatch` bills no metric for an hour without
-//! data. The object is a log line too: Lambda's log controls read `timestamp` and `level`, and an
+//! `CloudWatch` bills a metric by the hours in which it has data. So the object leaves out what is zero, and only
+//! ten metrics are there by queue unless `QUEUE_METRICS` is `all`; the values of the others are fields of the line. The
+//! metrics of the template's alarms are there again by function, summed over what an alarm covers, so that an
+//! alarm watches one metric for any number of queues. The object is a log line too: Lambda's log controls read `timestamp` and `level`, and an
 //! `ApplicationLogLevel` above INFO drops it.
 //! <https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html>
 
 use jiff::{SignedDuration, Timestamp};
+use redrive_aws::settings::QueueMetrics;
 use redrive_core::arn::Arn;
 use redrive_core::batch::{LetterReport, NotDone, Outcome};
 use redrive_core::failure::{Failure, FailureClass};
@@ -15,6 +16,20 @@ use redrive_core::policy::ArchiveReason;
 use serde_json::{Value, json};
 
 use crate::redrive::RecoveryCounts;
+
+/// The metrics that are written for each queue whatever the setting, for dashboard and console.
+pub const ESSENTIAL_METRICS: [&str; 10] = [
+    "LettersReceived",
+    "LettersArrived",
+    "LettersDelivered",
+    "LettersDeferred",
+    "LettersShortCircuited",
+    "LettersFailed",
+    "LettersRequeued",
+    "LettersArchived",
+    "FailuresActionRequired",
+    "LettersInFlight",
+];
 
 /// The age from which letters that observe mode leaves alone are counted. SQS keeps
 /// letters for four days by default, so there is time to act.
@@ -44,9 +59,9 @@ struct Metric {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AlarmWatch {
     No,
-    /// If it is above zero, so that it costs nothing while all is well.
+    /// If it is above zero.
     AboveZero,
-    /// Whenever it is there, since zero matters too.
+    /// Whenever it is known, since zero matters too.
     Always,
 }
 
@@ -73,8 +88,8 @@ pub struct InvocationSummary<'a> {
     pub began: Timestamp,
     /// The present, at the end of the invocation.
     pub now: Timestamp,
-    /// The number of notices that were not sent. `None` if there is no topic for notices.
-    pub notices_failed: Option<u64>,
+    /// The number of notices that were not sent.
+    pub notices_failed: u64,
 }
 
 /// Counts the reports of one invocation.
@@ -155,15 +170,16 @@ pub fn summarise(reports: &[LetterReport], run: InvocationSummary<'_>) -> Invoca
         Metric::count("OverridesUnread", u64::from(overrides_unread)).watched(),
         Metric::count("WaitingListFailed", u64::from(list_failed)),
     ]);
-    of_queue.extend(in_flight.map(|letters| Metric::count("LettersInFlight", letters)));
-    of_queue.push(Metric::count("HighestRetry", highest.unwrap_or(0)));
-    // A metric that is there costs money, and these hardly ever tell anything.
     let RecoveryCounts { down, recovered, woken } = recovery;
-    let rare = [("EndpointsDown", down), ("EndpointsRecovered", recovered), ("LettersWoken", woken)];
-    let rare = rare.into_iter().filter(|(_, count)| *count > 0);
-    of_queue.extend(rare.map(|(name, count)| Metric::count(name, count)));
-    of_queue.extend(retention_assumed.then(|| Metric::count("RetentionAssumed", 1)));
-    of_queue.extend(notices_failed.map(|failed| Metric::count("NoticesFailed", failed)));
+    of_queue.extend([
+        Metric::count("LettersInFlight", in_flight.unwrap_or(0)),
+        Metric::count("HighestRetry", highest.unwrap_or(0)),
+        Metric::count("EndpointsDown", down),
+        Metric::count("EndpointsRecovered", recovered),
+        Metric::count("LettersWoken", woken),
+        Metric::count("RetentionAssumed", u64::from(retention_assumed)),
+        Metric::count("NoticesFailed", notices_failed),
+    ]);
     let seconds = |value| Metric {
         unit: "Seconds",
         watched: AlarmWatch::Always,
@@ -172,13 +188,15 @@ pub fn summarise(reports: &[LetterReport], run: InvocationSummary<'_>) -> Invoca
     of_queue.extend(expiry.map(seconds));
     let duration = u64::try_from(now.duration_since(began).as_millis()).unwrap_or(0);
     of_queue.push(Metric { unit: "Milliseconds", ..Metric::count("Duration", duration) });
+    of_queue.retain(Metric::tells);
+    sums.retain(Metric::tells);
     InvocationMetrics {
         at: now,
         request_id: request_id.to_owned(),
         queue: queue.resource().to_owned(),
         function_name: function_name.map(str::to_owned),
         of_queue,
-        sums: sums.into_iter().filter(|sum| sum.value > 0).collect(),
+        sums,
     }
 }
 
@@ -211,12 +229,17 @@ impl Metric {
         Self { watched: AlarmWatch::AboveZero, ..self }
     }
 
+    /// Reports whether its value says anything.
+    fn tells(&self) -> bool {
+        self.value > 0 || self.watched == AlarmWatch::Always
+    }
+
     fn is_watched(&self) -> bool {
-        match self.watched {
-            AlarmWatch::No => false,
-            AlarmWatch::AboveZero => self.value > 0,
-            AlarmWatch::Always => true,
-        }
+        self.watched != AlarmWatch::No
+    }
+
+    fn is_essential(&self) -> bool {
+        ESSENTIAL_METRICS.contains(&self.name)
     }
 
     fn definition(&self) -> Value {
@@ -231,9 +254,11 @@ impl InvocationMetrics {
 
     /// Returns the object as one line, with its line end.
     #[must_use]
-    pub fn to_line(&self, namespace: &str) -> String {
+    pub fn to_line(&self, namespace: &str, of_queue: QueueMetrics) -> String {
         let directive = |dimension: &str, metrics: Vec<Value>| json!({ "Namespace": namespace, "Dimensions": [[dimension]], "Metrics": metrics });
-        let mut directives = vec![directive("Queue", self.of_queue.iter().map(Metric::definition).collect())];
+        let written = |metric: &&Metric| of_queue == QueueMetrics::All || metric.is_essential();
+        let written = self.of_queue.iter().filter(written).map(Metric::definition);
+        let mut directives = vec![directive("Queue", written.collect())];
         let watched: Vec<_> =
             self.all().filter(|metric| metric.is_watched()).map(Metric::definition).collect();
         let mut object = json!({

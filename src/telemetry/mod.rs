@@ -7,7 +7,7 @@ mod letter;
 mod metrics;
 
 pub use letter::letter;
-pub use metrics::{InvocationMetrics, InvocationSummary, summarise};
+pub use metrics::{ESSENTIAL_METRICS, InvocationMetrics, InvocationSummary, summarise};
 
 use redrive_aws::settings::{POLICY_URI, PolicyAt};
 use redrive_core::arn::Arn;

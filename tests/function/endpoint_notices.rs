@@ -83,7 +83,7 @@ async fn an_outage_is_told_once_and_its_end_once() {
         assert_eq!((entry.subject.as_ref(), entry.structure.as_deref()), (Some(&subject), Some("json")));
         assert!(!entry.body.contains("handle-"), "{}", entry.body);
     }
-    let failed = [down, scout, back].map(|ran| ran.metrics()["NoticesFailed"].clone());
+    let failed = [down, scout, back].map(|ran| ran.metric("NoticesFailed"));
     assert_eq!(failed, [0, 0, 0]);
 }
 

@@ -8,6 +8,7 @@ mod batches;
 mod big_batches;
 mod clients;
 mod corpus;
+mod cost;
 mod discovery;
 mod dispatcher;
 mod endpoint_notices;

@@ -65,7 +65,7 @@ async fn a_notice_says_how_many_letters_of_which_kind_were_archived() {
         "redrivectl archive show --archive s3://my-bucket/dead-letters --since 2026-11-01T12:00:00Z";
     assert_eq!(notice["command"], command);
     assert!(form(&call.entries[0], "default").ends_with(&format!("{command}\n")));
-    assert_eq!(ran.metrics()["NoticesFailed"], 0);
+    assert_eq!(ran.metric("NoticesFailed"), 0);
     let list = |names: &[&str]| attribute("String.Array", &json!(names).to_string());
     let attributes = [
         ("kind".to_owned(), attribute("String", "archived")),
@@ -116,7 +116,7 @@ async fn what_was_not_archived_causes_no_notice() {
     let without = FunctionWorld::new(&[]);
     without.run([&exhausted("a")]).await;
     assert_eq!(without.cloud.calls("Publish"), []);
-    assert_eq!(without.run([&exhausted("b")]).await.metrics().get("NoticesFailed"), None);
+    assert_eq!(without.run([&exhausted("b")]).await.metric("NoticesFailed"), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -161,7 +161,7 @@ async fn a_notice_that_fails_is_a_line_and_a_metric_and_its_letters_are_told_of_
         world.cloud.reply("Publish", SimFault::Pass);
         world.pass(59);
         let ran = world.run([&exhausted("b")]).await;
-        assert_eq!((counts(&world), &ran.metrics()["NoticesFailed"]), (vec![1], &json!(0)), "{reply:?}");
+        assert_eq!((counts(&world), ran.metric("NoticesFailed")), (vec![1], 0), "{reply:?}");
         world.pass(1);
         world.run([&exhausted("c")]).await;
         assert_eq!(counts(&world), [1, 3], "{reply:?}");

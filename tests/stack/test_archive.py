@@ -62,7 +62,7 @@ def test_letter_of_a_subscription_with_other_dead_letters_is_refused(world):
 
 def test_metrics_count_what_was_archived(world):
     topic = world.topic()
-    deployment = world.deploy(policy(retries=1, delay=60), topic, MetricsNamespace="Redrive/Test")
+    deployment = world.deploy(policy(retries=1, delay=60), topic, MetricsNamespace="Redrive/Test", QueueMetrics="all")
 
     letter = dead_letter(deployment, "nothing that we know")
     outcome(deployment, letter, "archived")
@@ -73,6 +73,7 @@ def test_metrics_count_what_was_archived(world):
         ("Redrive/Test", [["Queue"]]),
         ("Redrive/Test", [["FunctionName"]]),
     ]
+    assert "ArchivedUnrecognised" in [metric["Name"] for metric in directives[0]["Metrics"]]
     assert [metric["Name"] for metric in directives[1]["Metrics"]] == ["LettersArrived", "LettersNowhereToGo"]
     assert line["FunctionName"] == deployment.outputs["FunctionName"]
     assert line["Queue"] == deployment.queue_arn.rsplit(":", 1)[1]

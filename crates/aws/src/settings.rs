@@ -36,6 +36,8 @@ pub struct Settings {
     pub redrive_function: Option<String>,
     /// `METRICS_NAMESPACE`.
     pub metrics_namespace: String,
+    /// `QUEUE_METRICS`.
+    pub queue_metrics: QueueMetrics,
     /// `AWS_LAMBDA_FUNCTION_NAME`, which Lambda sets. `None` outside Lambda.
     pub function_name: Option<String>,
     /// `NOTICE_TOPIC_ARN`.
@@ -50,6 +52,15 @@ pub struct Settings {
     pub in_flight_limit: u64,
     /// `MAX_HIDE_SECONDS`.
     pub max_hide_seconds: u64,
+}
+
+/// The metrics that are written for each queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QueueMetrics {
+    /// The ten that dashboard and console show.
+    Essential,
+    /// All.
+    All,
 }
 
 /// The web servers that letters may go to.
@@ -183,6 +194,7 @@ pub const VARIABLES: [(&str, Option<&str>); 17] = [
     ("SCHEDULE_FROM", None),
     ("REDRIVE_FUNCTION", None),
     ("METRICS_NAMESPACE", Some("SnsRedrive")),
+    ("QUEUE_METRICS", Some("essential")),
     ("NOTICE_TOPIC_ARN", None),
     ("MAX_CONCURRENCY", Some("1")),
     ("HTTP_TARGETS", Some("on")),
@@ -222,6 +234,7 @@ impl Settings {
             schedule_from: note(&mut faults, schedule_from(&given), None),
             redrive_function: note(&mut faults, redrive_function(&given), None),
             metrics_namespace: note(&mut faults, metrics_namespace(&given), String::new()),
+            queue_metrics: note(&mut faults, queue_metrics(&given), QueueMetrics::Essential),
             function_name: given("AWS_LAMBDA_FUNCTION_NAME"),
             notice_topic: note(&mut faults, notice_topic(&given), None),
             max_concurrency: note(&mut faults, number(&given, "MAX_CONCURRENCY", 1, 1000), 1),
@@ -485,6 +498,15 @@ fn metrics_namespace(given: &impl Fn(&str) -> Option<String>) -> Result<String, 
         return Err(fault(NAME, format!("{limit}, not {namespace:?}")));
     }
     Ok(namespace)
+}
+
+fn queue_metrics(given: &impl Fn(&str) -> Option<String>) -> Result<QueueMetrics, SettingFaults> {
+    const NAME: &str = "QUEUE_METRICS";
+    match given(NAME).as_deref() {
+        Some("essential") => Ok(QueueMetrics::Essential),
+        Some("all") => Ok(QueueMetrics::All),
+        other => Err(fault(NAME, format!("must be essential or all, not {:?}", other.unwrap_or_default()))),
+    }
 }
 
 /// Reads the topic for notices. A FIFO topic cannot have people as subscribers, and would need a group and an

@@ -66,8 +66,7 @@ fn assert_nothing_lost(world: &FunctionWorld, event: &Value, ran: &TestInvocatio
             assert_eq!(hidden.get(handle), Some(&line["delay_s"].as_i64().unwrap()), "{id} {what}");
         }
     }
-    let metrics = ran.metrics();
-    let count = |name: &str| usize::try_from(metrics[name].as_u64().unwrap()).unwrap();
+    let count = |name: &str| usize::try_from(ran.metric(name)).unwrap();
     assert_eq!(count("LettersReceived"), ids.len());
     for (outcome, name) in OUTCOMES.iter().zip([
         "LettersDelivered",

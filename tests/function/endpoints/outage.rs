@@ -25,7 +25,7 @@ async fn hanging(policy: &Value) -> FunctionWorld {
     let ran = world.run(&named("first", 10)).await;
     assert!(ran.outcomes().iter().all(|told| told.ends_with(" deferred failed")), "{:?}", ran.outcomes());
     assert_eq!(told_of_endpoints(&ran), [DOWN]);
-    assert_eq!(ran.metrics()["LettersShortCircuited"], 0);
+    assert_eq!(ran.metric("LettersShortCircuited"), 0);
     world
 }
 

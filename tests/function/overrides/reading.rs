@@ -8,7 +8,7 @@ async fn without_a_document_there_are_no_overrides() {
     let ran = world.run([&due()]).await;
     assert_eq!(ran.outcomes(), ["a deferred failed"]);
     assert_eq!(calls(&world, "GetObject").len(), 1);
-    assert_eq!(ran.metrics()["OverridesUnread"], 0);
+    assert_eq!(ran.metric("OverridesUnread"), 0);
     assert!(!is_warned(&ran, "overrides"));
 }
 
@@ -22,7 +22,7 @@ async fn a_document_that_is_denied_and_not_listed_does_not_exist() {
     with_s3(&none, denied);
     let ran = none.run([&due()]).await;
     assert_eq!(ran.outcomes(), ["a deferred failed"]);
-    assert_eq!(ran.metrics()["OverridesUnread"], 0);
+    assert_eq!(ran.metric("OverridesUnread"), 0);
     assert!(!is_warned(&ran, "overrides"));
     assert_eq!(calls(&none, "ListObjectsV2").len(), 1);
 
@@ -126,14 +126,14 @@ async fn a_hold_that_was_read_stays_whatever_s3_answers_until_it_ends_or_is_read
             assert!(ran.text.contains(&format!(r#""error.code":"{code}""#)), "{code}: {}", ran.text);
             // One slow answer is no alarm.
             let counts = pass == 3_600 || !passes(code);
-            assert_eq!(ran.metrics()["OverridesUnread"], u8::from(counts), "{code}");
+            assert_eq!(ran.metric("OverridesUnread"), u64::from(counts), "{code}");
         }
         world.pass(3_600);
         assert_eq!(world.run([&due()]).await.outcomes(), ["a deferred failed"], "it has ended");
         with_get(&world, SimFault::Pass);
         give(&world, &[]);
         world.pass(15);
-        assert_eq!(world.run([&due()]).await.metrics()["OverridesUnread"], 0);
+        assert_eq!(world.run([&due()]).await.metric("OverridesUnread"), 0);
     }
 }
 
@@ -168,7 +168,7 @@ async fn an_instance_that_never_read_the_overrides_hides_for_a_minute_at_a_time_
         for nth in 0..10 {
             let ran = world.run([&due()]).await;
             assert_eq!(ran.outcomes(), ["a deferred overrides_unread"], "{code}");
-            assert_eq!(ran.metrics()["OverridesUnread"], u8::from(nth > 0 || !passes(code)), "{code}");
+            assert_eq!(ran.metric("OverridesUnread"), u64::from(nth > 0 || !passes(code)), "{code}");
             assert_eq!(world.cloud.hidden()["handle-a"], 60);
             assert!(is_warned(&ran, "hidden for a minute at a time"), "{code}");
             world.pass(60);

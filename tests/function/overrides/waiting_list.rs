@@ -97,7 +97,7 @@ async fn a_list_that_is_there_already_was_written() {
     with_s3(&world, move |call| if call.operation == "PutObject" { there.clone() } else { SimFault::Pass });
     let ran = world.run([&long]).await;
     assert_eq!(world.cloud.calls("PutObject")[0].parameters["if-none-match"], "*");
-    assert_eq!(ran.metrics()["WaitingListFailed"], 0);
+    assert_eq!(ran.metric("WaitingListFailed"), 0);
 }
 
 #[tokio::test]

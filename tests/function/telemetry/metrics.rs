@@ -1,60 +1,69 @@
 use std::sync::Arc;
 
-use redrive_core::batch::{LetterReport, Outcome};
-use redrive_core::policy::ArchiveReason;
+use redrive_aws::settings::QueueMetrics;
+use redrive_core::arn::Arn;
+use redrive_core::batch::{LetterReport, NotDone, Outcome};
+use redrive_core::failure::{Failure, FailureClass};
+use redrive_core::policy::{ArchiveReason, Decision, DeferReason, Deferral, Retry, RetryPhase};
 use sns_redrive::redrive::RecoveryCounts;
-use sns_redrive::telemetry::{InvocationSummary, summarise};
+use sns_redrive::telemetry::{ESSENTIAL_METRICS, InvocationSummary, summarise};
 
 use super::*;
 
-fn units() -> Value {
-    let counts = [
-        "LettersReceived",
-        "LettersArrived",
-        "LettersDelivered",
-        "LettersDeferred",
-        "LettersShortCircuited",
-        "LettersHeld",
-        "LettersFailed",
-        "LettersRequeued",
-        "LettersObserved",
-        "LettersArchived",
-        "ArchivedExhausted",
-        "ArchivedExpiring",
-        "ArchivedRule",
-        "ArchivedUnrecognised",
-        "ArchivedUndeliverableProtocol",
-        "ArchivedRefused",
-        "ArchivedPermanent",
-        "ArchivedUnmarkable",
-        "ArchivedReturned",
-        "ArchivedLoop",
-        "ArchivedGivenUp",
-        "ArchiveRefusals",
-        "FailuresThrottling",
-        "FailuresTransient",
-        "FailuresPermanent",
-        "FailuresActionRequired",
-        "LettersOverridden",
-        "OverridesUnread",
-        "WaitingListFailed",
-        "LettersInFlight",
-        "HighestRetry",
-    ];
-    let mut metrics: Vec<_> = counts.iter().map(|name| json!({ "Name": name, "Unit": "Count" })).collect();
-    metrics.push(json!({ "Name": "SecondsToExpiry", "Unit": "Seconds" }));
-    metrics.push(json!({ "Name": "Duration", "Unit": "Milliseconds" }));
-    Value::Array(metrics)
+const UNITS: [(&str, &str); 36] = [
+    ("LettersReceived", "Count"),
+    ("LettersArrived", "Count"),
+    ("LettersDelivered", "Count"),
+    ("LettersDeferred", "Count"),
+    ("LettersShortCircuited", "Count"),
+    ("LettersHeld", "Count"),
+    ("LettersFailed", "Count"),
+    ("LettersRequeued", "Count"),
+    ("LettersObserved", "Count"),
+    ("LettersArchived", "Count"),
+    ("ArchivedExhausted", "Count"),
+    ("ArchivedExpiring", "Count"),
+    ("ArchivedRule", "Count"),
+    ("ArchivedUnrecognised", "Count"),
+    ("ArchivedUndeliverableProtocol", "Count"),
+    ("ArchivedRefused", "Count"),
+    ("ArchivedPermanent", "Count"),
+    ("ArchivedUnmarkable", "Count"),
+    ("ArchivedReturned", "Count"),
+    ("ArchivedLoop", "Count"),
+    ("ArchivedGivenUp", "Count"),
+    ("ArchiveRefusals", "Count"),
+    ("FailuresThrottling", "Count"),
+    ("FailuresTransient", "Count"),
+    ("FailuresPermanent", "Count"),
+    ("FailuresActionRequired", "Count"),
+    ("LettersOverridden", "Count"),
+    ("OverridesUnread", "Count"),
+    ("WaitingListFailed", "Count"),
+    ("LettersInFlight", "Count"),
+    ("HighestRetry", "Count"),
+    ("EndpointsDown", "Count"),
+    ("EndpointsRecovered", "Count"),
+    ("LettersWoken", "Count"),
+    ("RetentionAssumed", "Count"),
+    ("NoticesFailed", "Count"),
+];
+
+/// Returns the definitions of the metrics whose names `written` has, in the order of the line.
+fn definitions(written: impl Fn(&str) -> bool) -> Value {
+    let further = [("SecondsToExpiry", "Seconds"), ("Duration", "Milliseconds")];
+    let all = UNITS.into_iter().chain(further).filter(|(name, _)| written(name));
+    all.map(|(name, unit)| json!({ "Name": name, "Unit": unit })).collect()
 }
 
-/// Returns the fields of every object, including zeros. `changes` are the differences.
-fn object(namespace: &str, queue: &str, changes: &Value) -> Value {
+/// Returns an object with these metrics, of which `written` are metrics of the queue.
+fn object(namespace: &str, queue: &str, written: &[&str], metrics: &Value) -> Value {
     let mut object = json!({
         "_aws": {
             "CloudWatchMetrics": [{
                 "Namespace": namespace,
                 "Dimensions": [["Queue"]],
-                "Metrics": units(),
+                "Metrics": definitions(|name| written.contains(&name)),
             }],
             "Timestamp": NOW,
         },
@@ -63,23 +72,30 @@ fn object(namespace: &str, queue: &str, changes: &Value) -> Value {
         "level": "INFO",
         "request_id": "req-1",
     });
-    for metric in units().as_array().unwrap() {
-        object[metric["Name"].as_str().unwrap()] = json!(0);
-    }
-    object.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
+    object.as_object_mut().unwrap().extend(metrics.as_object().unwrap().clone());
     object
 }
 
+/// Reasons, classes and the like are fields of the line, for the log's own queries.
 #[tokio::test]
-async fn one_object_per_invocation_holds_every_metric_with_its_unit() {
+async fn one_object_per_invocation_holds_what_is_not_zero_and_the_essential_metrics_of_the_queue() {
     let world = FunctionWorld::with_policy(&json!({ "origins": every_origin() }));
     let ran = world.run_event(&sample("mixed")).await;
     assert!(ran.metrics.ends_with("}\n"));
+    let written = [
+        "LettersReceived",
+        "LettersArrived",
+        "LettersDelivered",
+        "LettersDeferred",
+        "LettersArchived",
+        "LettersInFlight",
+    ];
     assert_eq!(
         ran.metrics(),
         object(
             "SnsRedrive",
             "payments-dlq",
+            &written,
             &json!({
                 "LettersReceived": 10,
                 "LettersArrived": 7,
@@ -103,7 +119,7 @@ async fn one_object_per_invocation_holds_every_metric_with_its_unit() {
 
 #[tokio::test]
 async fn held_failed_deferred_and_observed_letters_are_counted() {
-    let world = FunctionWorld::new(&[("METRICS_NAMESPACE", "Shop/Letters")]);
+    let world = FunctionWorld::new(&[("METRICS_NAMESPACE", "Shop/Letters"), ("QUEUE_METRICS", "all")]);
     world.cloud.script(|call| match call.operation.as_str() {
         "SendMessageBatch" => SimFault::ResetBefore,
         "ChangeMessageVisibilityBatch" => SimFault::except(call, "handle-b1", EntryFault::Missing),
@@ -113,11 +129,23 @@ async fn held_failed_deferred_and_observed_letters_are_counted() {
         let post = RecordBuilder::envelope(id).topic(FIFO_TOPIC).subscription(FIFO_SUBSCRIPTION);
         post.queue(FIFO_DLQ).group(&id[..1])
     });
+    let written = [
+        "LettersReceived",
+        "LettersArrived",
+        "LettersDeferred",
+        "LettersHeld",
+        "LettersFailed",
+        "FailuresTransient",
+        "LettersInFlight",
+        "HighestRetry",
+        "SecondsToExpiry",
+    ];
     assert_eq!(
         world.run(&posts).await.metrics(),
         object(
             "Shop/Letters",
             "payments-dlq.fifo",
+            &written,
             &json!({
                 "LettersReceived": 4,
                 "LettersArrived": 4,
@@ -138,6 +166,7 @@ async fn held_failed_deferred_and_observed_letters_are_counted() {
         object(
             "SnsRedrive",
             "payments-dlq",
+            &["LettersReceived", "LettersArrived", "LettersInFlight"],
             &json!({
                 "LettersReceived": 1,
                 "LettersArrived": 1,
@@ -151,9 +180,8 @@ async fn held_failed_deferred_and_observed_letters_are_counted() {
 
 #[tokio::test]
 async fn a_letter_arrives_once() {
-    let arrived = async |post: RecordBuilder| {
-        FunctionWorld::new(&[]).run([&post]).await.metrics()["LettersArrived"].clone()
-    };
+    let arrived =
+        async |post: RecordBuilder| FunctionWorld::new(&[]).run([&post]).await.metric("LettersArrived");
     assert_eq!(arrived(RecordBuilder::envelope("a")).await, 1);
     assert_eq!(arrived(RecordBuilder::envelope("a").received(2)).await, 0);
     assert_eq!(arrived(RecordBuilder::envelope("a").mark(&mark(1, "x", NOW))).await, 0);
@@ -203,8 +231,9 @@ async fn watched(world: &FunctionWorld, posts: &[RecordBuilder]) -> Value {
     let directives = &metrics["_aws"]["CloudWatchMetrics"];
     assert_eq!(directives[0]["Dimensions"], json!([["Queue"]]));
     let of_queue = directives[0]["Metrics"].as_array().unwrap();
+    let essential = definitions(|name| ESSENTIAL_METRICS.contains(&name));
     assert!(
-        of_queue.iter().all(|metric| units().as_array().unwrap().contains(metric)),
+        of_queue.iter().all(|metric| essential.as_array().unwrap().contains(metric)),
         "no metric of the queue more"
     );
     let found = &directives[1];
@@ -250,41 +279,99 @@ async fn what_alarms_watch_is_told_by_function_where_there_is_something_to_tell(
     );
 }
 
+/// A run with something of everything that is not about a letter.
+fn full_run<'a>(queue: &'a Arn, function_name: Option<&'a str>) -> InvocationSummary<'a> {
+    let began = "2026-11-01T11:59:59Z".parse().unwrap();
+    let now = "2026-11-01T12:00:00Z".parse().unwrap();
+    InvocationSummary {
+        queue,
+        function_name,
+        in_flight: Some(9),
+        overrides_unread: true,
+        list_failed: true,
+        recovery: RecoveryCounts { down: 1, recovered: 2, woken: 3 },
+        retention_assumed: true,
+        request_id: "req-1",
+        began,
+        now,
+        notices_failed: 4,
+    }
+}
+
+fn report(outcome: Outcome) -> LetterReport {
+    LetterReport {
+        letter: Arc::new(letter(&RecordBuilder::envelope("a"))),
+        rule: "default".to_owned(),
+        override_id: None,
+        outcome,
+        retry: None,
+        took: None,
+        target: None,
+        failure: None,
+        undone: None,
+        detail: None,
+        hidden: None,
+        arrived: false,
+        expires_in: Some(1),
+    }
+}
+
+#[test]
+fn a_queue_has_ten_metrics_or_every_one_with_its_unit() {
+    let queue = DLQ.parse().unwrap();
+    let deferral = |why| Deferral { hide: 60, due: "2026-11-01T12:01:00Z".parse().unwrap(), retry: 3, why };
+    let outcomes = [
+        Outcome::Delivered,
+        Outcome::Deferred(deferral(DeferReason::EndpointDown)),
+        Outcome::Requeued(deferral(DeferReason::Failed)),
+        Outcome::Held,
+        Outcome::Failed(NotDone::Archive),
+        Outcome::Observed(Decision::Defer(deferral(DeferReason::Early))),
+    ];
+    let outcomes = outcomes.into_iter().chain(ArchiveReason::ALL.map(Outcome::Archived));
+    let mut reports: Vec<_> = outcomes.map(report).collect();
+    let classes = [
+        FailureClass::Throttling,
+        FailureClass::Transient,
+        FailureClass::Permanent,
+        FailureClass::ActionRequired,
+    ];
+    for (report, class) in reports.iter_mut().zip(classes) {
+        report.failure = Some(Failure::ours(class, "Code"));
+    }
+    for report in &mut reports {
+        report.undone = Some(Failure::ours(FailureClass::Permanent, "Code"));
+        report.retry = Some(Retry { number: 2, of: 3, phase: RetryPhase::Backoff, planned: None });
+        report.override_id = Some("hold".to_owned());
+        report.arrived = true;
+    }
+    let line = |of_queue| {
+        let line = summarise(&reports, full_run(&queue, None)).to_line("SnsRedrive", of_queue);
+        serde_json::from_str::<Value>(&line).unwrap()
+    };
+    let (all, essential) = (line(QueueMetrics::All), line(QueueMetrics::Essential));
+    let of_queue = |line: &Value| line["_aws"]["CloudWatchMetrics"][0]["Metrics"].clone();
+    assert_eq!(of_queue(&all), definitions(|_| true));
+    let ten = definitions(|name| ESSENTIAL_METRICS.contains(&name));
+    assert_eq!((of_queue(&essential), ten.as_array().unwrap().len()), (ten, 10));
+    for (name, value) in all.as_object().unwrap().iter().filter(|(name, _)| *name != "_aws") {
+        assert_eq!(essential[name], *value, "the line has every value");
+    }
+}
+
 #[test]
 fn a_reason_to_archive_counts_for_the_one_alarm_that_it_calls() {
-    let letter = Arc::new(letter(&RecordBuilder::envelope("a")));
-    let queue = letter.sqs.queue.clone();
-    let now = "2026-11-01T12:00:00Z".parse().unwrap();
+    let queue = DLQ.parse().unwrap();
     let run = InvocationSummary {
-        queue: &queue,
-        function_name: Some("sns-redrive"),
-        in_flight: Some(0),
         overrides_unread: false,
-        list_failed: false,
         recovery: RecoveryCounts::default(),
-        retention_assumed: false,
-        request_id: "req-1",
-        began: now,
-        now,
-        notices_failed: None,
+        ..full_run(&queue, Some("sns-redrive"))
     };
     let called = ArchiveReason::ALL.map(|reason| {
-        let report = LetterReport {
-            letter: Arc::clone(&letter),
-            rule: "default".to_owned(),
-            override_id: None,
-            outcome: Outcome::Archived(reason),
-            retry: None,
-            took: None,
-            target: None,
-            failure: None,
-            undone: None,
-            detail: None,
-            hidden: None,
-            arrived: false,
-            expires_in: Some(1),
-        };
-        let line: Value = serde_json::from_str(&summarise(&[report], run).to_line("SnsRedrive")).unwrap();
+        let report = report(Outcome::Archived(reason));
+        let line: Value =
+            serde_json::from_str(&summarise(&[report], run).to_line("SnsRedrive", QueueMetrics::All))
+                .unwrap();
         let watched = line["_aws"]["CloudWatchMetrics"][1]["Metrics"].as_array();
         let names = watched.into_iter().flatten().map(|metric| metric["Name"].as_str().unwrap());
         names.fold(reason.name().to_owned(), |told, name| told + " " + name)

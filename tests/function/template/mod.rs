@@ -72,8 +72,11 @@ fn the_template_sets_what_has_no_default_and_what_only_it_knows() {
 fn defaults_of_the_template_are_those_of_the_code() {
     let default =
         |name: &str| VARIABLES.iter().find(|(known, _)| *known == name).and_then(|(_, default)| *default);
-    for (variable, parameter) in [("REDRIVE_MODE", "RedriveMode"), ("METRICS_NAMESPACE", "MetricsNamespace")]
-    {
+    for (variable, parameter) in [
+        ("REDRIVE_MODE", "RedriveMode"),
+        ("METRICS_NAMESPACE", "MetricsNamespace"),
+        ("QUEUE_METRICS", "QueueMetrics"),
+    ] {
         assert_eq!(environment()[variable], format!("!Ref {parameter}"));
         assert_eq!(Some(parameter_default(parameter)), default(variable), "{variable}");
     }
@@ -87,6 +90,7 @@ fn a_function_with_the_variables_of_the_template_starts() {
         "MAX_CONCURRENCY" => Some(parameter_default("MaximumConcurrency").to_owned()),
         "REDRIVE_MODE" => Some(parameter_default("RedriveMode").to_owned()),
         "METRICS_NAMESPACE" => Some(parameter_default("MetricsNamespace").to_owned()),
+        "QUEUE_METRICS" => Some(parameter_default("QueueMetrics").to_owned()),
         _ => None,
     };
     Settings::read(value).unwrap();

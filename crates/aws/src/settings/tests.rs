@@ -14,6 +14,7 @@ fn an_archive_is_all_that_must_be_set() {
     assert_eq!(settings.archive, ArchiveAt::S3 { bucket: "dead-letters".into(), prefix: "payments".into() });
     assert_eq!(settings.mode, OperatingMode::Active);
     assert_eq!(settings.metrics_namespace, "SnsRedrive");
+    assert_eq!(settings.queue_metrics, QueueMetrics::Essential);
     assert_eq!((settings.max_concurrency, settings.allow_loopback_http), (1, false));
     assert_eq!(settings.requeue, None);
 }
@@ -91,7 +92,14 @@ fn no_fault_shows_more_of_a_url_than_its_name() {
     let name = redrive_core::endpoint::without_urls(URL);
     assert!(told.contains(&format!("default.{name}: ")), "{told} does not have {name}");
     let numbers = ["MAX_CONCURRENCY", "IN_FLIGHT_LIMIT", "MAX_HIDE_SECONDS"];
-    let words = ["WAITING_LIST", "SCHEDULE_FROM", "REDRIVE_MODE", "HTTP_TARGETS", "ALLOW_LOOPBACK_HTTP"];
+    let words = [
+        "WAITING_LIST",
+        "SCHEDULE_FROM",
+        "REDRIVE_MODE",
+        "HTTP_TARGETS",
+        "ALLOW_LOOPBACK_HTTP",
+        "QUEUE_METRICS",
+    ];
     for name in [&numbers[..], &words[..], &["REDRIVE_POLICY_FILE", "METRICS_NAMESPACE"]].concat() {
         fault(name, URL);
     }
@@ -209,6 +217,7 @@ fn all_faults_are_reported_together_with_their_variables() {
         ("REQUEUE_ARN", "requeue"),
         ("REDRIVE_MODE", "dry"),
         ("METRICS_NAMESPACE", "AWS/SQS"),
+        ("QUEUE_METRICS", "none"),
         ("NOTICE_TOPIC_ARN", "arn:aws:sns:eu-central-1:123456789012:notices.fifo"),
         ("MAX_CONCURRENCY", "0"),
         ("HTTP_TARGETS", "false"),
@@ -228,6 +237,7 @@ fn all_faults_are_reported_together_with_their_variables() {
          METRICS_NAMESPACE: must be at most 255 letters, digits, spaces and . _ - / # : with something else than spaces, \
          and without AWS/ or : at the beginning, \
          not \"AWS/SQS\"; \
+         QUEUE_METRICS: must be essential or all, not \"none\"; \
          NOTICE_TOPIC_ARN: must be the ARN of a standard topic, \
          not \"arn:aws:sns:eu-central-1:123456789012:notices.fifo\"; \
          MAX_CONCURRENCY: must be a whole number from 1 to 1000, not \"0\"; \
