@@ -277,6 +277,7 @@ fn happens(text: &str) -> PresentState {
         json!({ "queue": text, "target": text, "error": text, "downSince": now(), "recoveredAt": now() });
     PresentState {
         queues: vec![queue],
+        to_expiry: Some(1),
         further: 1,
         endpoints: Some(vec![serde_json::from_value(endpoint).unwrap()]),
         overrides: Some(vec![override_]),

@@ -46,6 +46,9 @@ pub(crate) const REQUESTS: u32 = 7 + 9 + 4;
 pub struct PresentState {
     /// The queues.
     pub queues: Vec<QueueNow>,
+    /// The seconds until SQS would drop a letter: the shortest among those that the function received in the
+    /// last minutes, from any queue.
+    pub to_expiry: Option<u64>,
     /// The number of queues that are not shown.
     pub further: usize,
     /// The endpoints that are down, or were lately: those that went down last first; `None` if the account has no place
@@ -81,9 +84,6 @@ pub struct QueueNow {
     pub visible: MetricSeries,
     /// The age of the oldest letter, seconds. From the last minutes.
     pub oldest: Option<u64>,
-    /// The seconds until SQS would drop a letter: the shortest among those that the function received in the
-    /// last minutes.
-    pub to_expiry: Option<u64>,
 }
 
 /// A metric's values over time.
@@ -126,7 +126,6 @@ enum QueueMetric {
     Waiting,
     Visible,
     Oldest,
-    Expiry,
 }
 
 impl QueueMetric {
@@ -135,7 +134,7 @@ impl QueueMetric {
         [Self::Arriving, Self::Delivered, Self::Archived, Self::Waiting, Self::Visible];
 
     /// The metrics that are shown by their last value.
-    const LAST: [Self; 4] = [Self::Waiting, Self::Visible, Self::Oldest, Self::Expiry];
+    const LAST: [Self; 3] = [Self::Waiting, Self::Visible, Self::Oldest];
 
     /// Returns the metric's name, its statistic, and whether SQS writes it.
     fn metric(self) -> (&'static str, &'static str, bool) {
@@ -146,7 +145,6 @@ impl QueueMetric {
             Self::Waiting => ("ApproximateNumberOfMessagesNotVisible", "Maximum", true),
             Self::Visible => ("ApproximateNumberOfMessagesVisible", "Maximum", true),
             Self::Oldest => ("ApproximateAgeOfOldestMessage", "Maximum", true),
-            Self::Expiry => ("SecondsToExpiry", "Minimum", false),
         }
     }
 }
@@ -168,7 +166,7 @@ pub(crate) async fn now(
         timeout_at(times.end, alarms(account, clients)),
     );
     let queues = keep(queues.unwrap_or_else(|_| Err(too_late("the metrics"))), &mut unread);
-    if queues.as_ref().is_some_and(|(_, is_whole)| !is_whole) {
+    if queues.as_ref().is_some_and(|read| !read.is_whole) {
         unread.push("some data points of the metrics: CloudWatch did not give all of them".to_owned());
     }
     let level = level.unwrap_or_else(|_| Err(too_late("the function's log level")));
@@ -201,8 +199,10 @@ pub(crate) async fn now(
     if alarms.as_ref().is_some_and(|(_, more)| *more) {
         unread.push(format!("alarms beyond the first {MAX_ALARMS} of this prefix"));
     }
+    let MetricsRead { queues, to_expiry, .. } = queues.unwrap_or_default();
     let now = PresentState {
-        queues: queues.map(|(queues, _)| queues).unwrap_or_default(),
+        queues,
+        to_expiry,
         further: account.queues.len().saturating_sub(MAX_QUEUES),
         endpoints,
         overrides,
@@ -225,33 +225,49 @@ async fn level_without_metrics(
     policy::level_without_metrics(clients, function).await
 }
 
-/// Returns the queues with their metrics, and whether no data point is missing.
+/// The queues with their metrics.
+#[derive(Default)]
+struct MetricsRead {
+    queues: Vec<QueueNow>,
+    to_expiry: Option<u64>,
+    /// True if no data point is missing.
+    is_whole: bool,
+}
+
 async fn metrics(
     account: &ConsoleAccount,
     clients: &ConsoleClients,
     span: &ChartSpan,
-) -> Result<(Vec<QueueNow>, bool), String> {
+) -> Result<MetricsRead, String> {
     let queues: Vec<_> = account.queues.iter().take(MAX_QUEUES).collect();
     if queues.is_empty() {
-        return Ok((Vec::new(), true));
+        return Ok(MetricsRead { is_whole: true, ..MetricsRead::default() });
     }
     let present = account.clock.now();
     let recent = present.saturating_sub(RECENT_WINDOW).unwrap_or(present);
     let recent = ChartSpan { from: recent, to: present };
     let period = period(span, present);
+    let of_queues = |kinds: &[QueueMetric], period| {
+        let all = queues.iter().enumerate().flat_map(|(place, queue)| {
+            kinds.iter().map(move |kind| query(&id(place, *kind), *kind, queue, &account.namespace, period))
+        });
+        all.collect::<Vec<_>>()
+    };
+    let mut latest = of_queues(&QueueMetric::LAST, RECENT_PERIOD);
+    latest.extend(account.function.as_deref().map(|function| expiry(function, &account.namespace)));
     let (over_time, last) = tokio::join!(
-        values(account, clients, &queues, &QueueMetric::OVER_TIME, (span, period)),
-        values(account, clients, &queues, &QueueMetric::LAST, (&recent, RECENT_PERIOD)),
+        values(clients, of_queues(&QueueMetric::OVER_TIME, period), span),
+        values(clients, latest, &recent),
     );
     let ((over_time, is_whole), (last, is_last_whole)) = (over_time?, last?);
     let part = SignedDuration::from_secs(period.into());
     let queue = |(place, queue): (usize, &&Arn)| {
         let parts = |kind| {
-            let values = over_time.get(&(place, kind)).map(Vec::as_slice);
+            let values = over_time.get(&id(place, kind)).map(Vec::as_slice);
             parts(values.unwrap_or_default(), kind, span, period.into())
         };
-        let values = |kind| last.get(&(place, kind));
-        let last = |kind| values(kind)?.iter().max_by_key(|(at, _)| *at).map(|(_, value)| *value);
+        let last =
+            |kind| last.get(&id(place, kind))?.iter().max_by_key(|(at, _)| *at).map(|(_, value)| *value);
         let sum = |kind| MetricSeries { parts: parts(kind), part, last: None };
         let height = |kind| MetricSeries { parts: parts(kind), part, last: last(kind) };
         QueueNow {
@@ -263,13 +279,17 @@ async fn metrics(
             waiting: height(QueueMetric::Waiting),
             visible: height(QueueMetric::Visible),
             oldest: last(QueueMetric::Oldest),
-            to_expiry: values(QueueMetric::Expiry).and_then(|values| left(values, present)),
         }
     };
-    Ok((queues.iter().enumerate().map(queue).collect(), is_whole && is_last_whole))
+    Ok(MetricsRead {
+        queues: queues.iter().enumerate().map(queue).collect(),
+        to_expiry: last.get(EXPIRY).and_then(|values| left(values, present)),
+        is_whole: is_whole && is_last_whole,
+    })
 }
 
-type MetricValues = BTreeMap<(usize, QueueMetric), Vec<(Timestamp, u64)>>;
+/// The values of metrics by the ids of their queries.
+type MetricValues = BTreeMap<String, Vec<(Timestamp, u64)>>;
 
 /// Returns the shortest time that is left by now. The values are about different letters: each is about those
 /// of one minute. So the latest value alone is not enough.
@@ -280,43 +300,59 @@ fn left(values: &[(Timestamp, u64)], now: Timestamp) -> Option<u64> {
         .min()
 }
 
-/// Reads metrics of all queues in one call, by the index of the queue and the metric. Also returns whether
-/// the answer is complete.
+/// Reads metrics in one call. Also returns whether the answer is complete.
 async fn values(
-    account: &ConsoleAccount,
     clients: &ConsoleClients,
-    queues: &[&Arn],
-    kinds: &[QueueMetric],
-    (span, period): (&ChartSpan, i32),
+    queries: Vec<MetricDataQuery>,
+    span: &ChartSpan,
 ) -> Result<(MetricValues, bool), String> {
-    let id = |place: usize, kind: QueueMetric| format!("m{place}_{}", kind as u8);
-    let all = queues.iter().enumerate().flat_map(|(place, queue)| {
-        kinds.iter().map(move |kind| query(&id(place, *kind), *kind, queue, &account.namespace, period))
-    });
-    let call = clients.cloudwatch.get_metric_data().set_metric_data_queries(Some(all.collect()));
+    let call = clients.cloudwatch.get_metric_data().set_metric_data_queries(Some(queries));
     // CloudWatch refuses a range that ends at the second at which it begins.
     let end = span.to.as_second().max(span.from.as_second() + 1);
     let answer = call.start_time(seconds(span.from)).end_time(DateTime::from_secs(end)).send().await;
     let answer =
         answer.map_err(|error| unread("the metrics (cloudwatch:GetMetricData)", &failure_of_call(&error)))?;
-    let mut found: BTreeMap<&str, Vec<(Timestamp, u64)>> = BTreeMap::new();
+    let mut found = MetricValues::new();
     let mut is_whole = answer.next_token().is_none();
     for result in answer.metric_data_results() {
         is_whole &= result.status_code().is_none_or(|code| *code == StatusCode::Complete);
         let times = result.timestamps().iter().filter_map(|at| Timestamp::from_second(at.secs()).ok());
         let values = times.zip(result.values().iter().map(|value| whole(*value)));
-        found.entry(result.id().unwrap_or_default()).or_default().extend(values);
+        found.entry(result.id().unwrap_or_default().to_owned()).or_default().extend(values);
     }
-    let places = (0..queues.len()).flat_map(|place| kinds.iter().map(move |kind| (place, *kind)));
-    let found = places.filter_map(|(place, kind)| Some(((place, kind), found.remove(&*id(place, kind))?)));
-    Ok((found.collect(), is_whole))
+    Ok((found, is_whole))
+}
+
+/// Returns the id of the query for a metric of a queue.
+fn id(place: usize, kind: QueueMetric) -> String {
+    format!("m{place}_{}", kind as u8)
+}
+
+/// The id of the query for the time that letters have left.
+const EXPIRY: &str = "expiry";
+
+/// Returns the query for the time that letters of all queues have left. A queue has this metric only with
+/// `QUEUE_METRICS=all`.
+fn expiry(function: &str, namespace: &str) -> MetricDataQuery {
+    // An ARN has the name in its seventh part.
+    let name = function.split(':').nth(6).unwrap_or(function);
+    statistic(EXPIRY, (namespace, "SecondsToExpiry"), ("FunctionName", name), ("Minimum", RECENT_PERIOD))
 }
 
 fn query(id: &str, kind: QueueMetric, queue: &Arn, namespace: &str, period: i32) -> MetricDataQuery {
     let (name, statistic, is_of_sqs) = kind.metric();
     let (namespace, dimension) = if is_of_sqs { ("AWS/SQS", "QueueName") } else { (namespace, "Queue") };
-    let dimension = Dimension::builder().name(dimension).value(queue.resource()).build();
-    let metric = Metric::builder().namespace(namespace).metric_name(name).dimensions(dimension).build();
+    self::statistic(id, (namespace, name), (dimension, queue.resource()), (statistic, period))
+}
+
+fn statistic(
+    id: &str,
+    (namespace, metric): (&str, &str),
+    (dimension, value): (&str, &str),
+    (statistic, period): (&str, i32),
+) -> MetricDataQuery {
+    let dimension = Dimension::builder().name(dimension).value(value).build();
+    let metric = Metric::builder().namespace(namespace).metric_name(metric).dimensions(dimension).build();
     let statistic = MetricStat::builder().metric(metric).period(period).stat(statistic).build();
     MetricDataQuery::builder().id(id).metric_stat(statistic).build()
 }

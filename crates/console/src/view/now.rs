@@ -116,6 +116,9 @@ fn queues(now: &PresentState, view: &ViewContext<'_>) -> Markup {
                     "No queue of the function is known, or its metrics could not be read."
                 }
             } @else {
+                @if let Some(left) = now.to_expiry {
+                    p { "The next letter expires in " (brief(left)) ", among those received in the last 15 minutes." }
+                }
                 (table(
                     "Table of queues",
                     &html! { "Letters over the time range. The columns after archived show the last 15 minutes" },
@@ -127,7 +130,6 @@ fn queues(now: &PresentState, view: &ViewContext<'_>) -> Markup {
                         (column("waiting hidden, about"))
                         (column("not seen yet, about"))
                         (column("oldest, received at most twice"))
-                        (column("expires in, among letters received"))
                     },
                     &html! {
                         @let full = scale(now.queues.iter().flat_map(series).map(|it| it.parts.as_slice()));
@@ -175,7 +177,6 @@ fn row(queue: &QueueNow, full: u64, view: &ViewContext<'_>) -> Markup {
             td { (last(&queue.waiting)) }
             td { (last(&queue.visible)) }
             td { (time(queue.oldest)) }
-            td { (time(queue.to_expiry)) }
         }
     }
 }

@@ -64,7 +64,7 @@ fn answers(asked: &RecordedRequest) -> Option<(u16, Vec<u8>)> {
                 ("m0_3", &[(10, 1_200.0), (3, 1_100.0)]),
                 ("m0_5", &[(3, 7_200.0)]),
                 // Later the function received other letters, which have more time left.
-                ("m0_6", &[(12, 87_120.0), (3, 900_000.0)]),
+                ("expiry", &[(12, 87_120.0), (3, 900_000.0)]),
             ]),
         )),
         // CloudWatch leaves out composite alarms unless the request names their type.
@@ -82,6 +82,7 @@ fn answers(asked: &RecordedRequest) -> Option<(u16, Vec<u8>)> {
                 "payments-redrive-operations-ReplayFailsAlarm-7X",
             ]),
         )),
+        "configuration" => Some((200, b"{}".to_vec())),
         _ => None,
     }
 }
@@ -174,11 +175,13 @@ async fn metrics_overrides_replays_and_alarms_are_shown() {
         cloud.put(&format!("{BUCKET}/{CONTROL}/replays/{id}/replay.json"), &state(&id, status).to_string());
     }
     let (config, asked) = before(&cloud, answers);
-    let account = shown_by(&config);
+    let function = "arn:aws:lambda:eu-central-1:123456789012:function:sns-redrive";
+    let account = super::Shown { function: Some(function.to_owned()), ..shown_by(&config) };
     let (answer, parsed, text) = page(&account, "now").await;
     assert_eq!(answer.unread, Vec::<String>::new());
     let queues = rows(&parsed, "Letters over the time");
-    assert_eq!(queues, [["payments-dlq", "7", "2", "0", "1,100", "-", "2 h", "24 h"]]);
+    assert_eq!(queues, [["payments-dlq", "7", "2", "0", "1,100", "-", "2 h"]]);
+    assert!(text.contains("The next letter expires in 24 h,"), "{text}");
     let overrides = rows(&parsed, "1 override in force, 1 to begin later");
     assert_eq!(&*overrides[1][3], "2026-11-01 14:00:00 (not yet)");
     let letters = r#"{"subject":["t"]}, arrived before 2026-11-01 11:00:00"#;
@@ -217,6 +220,9 @@ async fn metrics_overrides_replays_and_alarms_are_shown() {
     let mut period = Encoder::new(Vec::new());
     period.str("Period").integer(60);
     assert!(holds(&period.into_writer()) && !holds(b"m0_0"));
+    let mut name = Encoder::new(Vec::new());
+    name.str("Value").str("sns-redrive");
+    assert!(holds(&name.into_writer()), "a metric by function");
     let requests = asked.lock().unwrap().len() + cloud.journal().len();
     assert_eq!(answer.requests as usize, requests);
     assert!(answer.requests <= answer.limit);
