@@ -15,6 +15,7 @@ from pathlib import Path
 from botocore.exceptions import BotoCoreError, ClientError
 
 from local.deploy import deploy
+from local.sns import create_topic
 from local.stack import ACCOUNT, REGION, ROOT, Stack, StackError, stop_on_signals, wait_until
 from local.subscribers import create_function, create_queue, function_arn
 from local.web import WebServer
@@ -100,8 +101,7 @@ def subscribe_all(stack, dead_letter_queue):
     """Creates topics and subscriptions. Returns the new name of each of the events' subscriptions."""
     renamed = {}
     for old, (topic, protocol, endpoint) in SUBSCRIPTIONS.items():
-        fifo = {"FifoTopic": "true"} if topic.endswith(".fifo") else {}
-        topic_arn = stack.client("sns").create_topic(Name=topic, Attributes=fifo)["TopicArn"]
+        topic_arn = create_topic(stack, topic)
         if protocol == "sqs":
             create_queue(stack, endpoint, topic_arn, **SOURCE_QUEUES.get(endpoint, {}))
         subscribed = stack.client("sns").subscribe(

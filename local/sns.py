@@ -40,8 +40,19 @@ def mark(message, letter_id, generation, **fields):
     return json.dumps(mark | fields)
 
 
-def dead_letter(deployment, body, attributes=None):
-    """Puts a letter into the dead-letter queue. Returns its SQS message id."""
+def dead_letter(deployment, body, attributes=None, group="group", queue_url=None):
+    """Puts a letter into the dead-letter queue, or another one. Returns its SQS message id.
+
+    `group` is that of a letter in a FIFO queue.
+    """
+    url = queue_url or deployment.queue_url
+    of_fifo = {"MessageGroupId": group, "MessageDeduplicationId": str(uuid.uuid4())} if url.endswith(".fifo") else {}
     return deployment.stack.client("sqs").send_message(
-        QueueUrl=deployment.queue_url, MessageBody=body, MessageAttributes=attributes or {}
+        QueueUrl=url, MessageBody=body, MessageAttributes=attributes or {}, **of_fifo
     )["MessageId"]
+
+
+def create_topic(stack, name):
+    """Creates a topic, which is FIFO if its name ends with .fifo. Returns its ARN."""
+    fifo = {"FifoTopic": "true"} if name.endswith(".fifo") else {}
+    return stack.client("sns").create_topic(Name=name, Attributes=fifo)["TopicArn"]

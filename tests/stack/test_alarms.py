@@ -358,8 +358,8 @@ def test_no_alarm_rests_on_what_cloudwatch_makes_of_a_metric_without_data():
     # https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-available-cloudwatch-metrics.html
     certain = {"ApproximateNumberOfMessagesVisible", "ApproximateNumberOfGroupsWithInflightMessages"}
     computed = 0
-    for requeue in ("standard", "fifo", "none"):
-        for name, alarm in alarms_of_the_template(Requeue=requeue).items():
+    for parameters in ({}, {"QueueType": "fifo"}, {"Requeue": "off"}):
+        for name, alarm in alarms_of_the_template(**parameters).items():
             assert alarm["TreatMissingData"] == "notBreaching", name
             if "Metrics" not in alarm or query_of(alarm["Metrics"]):
                 continue
@@ -373,7 +373,7 @@ def test_no_alarm_rests_on_what_cloudwatch_makes_of_a_metric_without_data():
 
 def test_alarms_on_what_the_function_tells_wait_for_late_data():
     """Log lines can be late, and a period that is not looked at again would be lost."""
-    alarms = alarms_of_the_template(Requeue="fifo")
+    alarms = alarms_of_the_template(QueueType="fifo")
     late = {n: a for n, a in alarms.items() if "Metrics" in a or a["Namespace"] == "SnsRedrive"}
     assert len(late) > 10
     for name, alarm in late.items():
@@ -382,7 +382,7 @@ def test_alarms_on_what_the_function_tells_wait_for_late_data():
 
 @pytest.mark.parametrize("name", ["FunctionSilentAlarm", "RequeueSilentAlarm"])
 @pytest.mark.parametrize(
-    "requeue,before,now,calls",
+    "queue_type,before,now,calls",
     [
         ("standard", {"letters": 3}, {"letters": 3}, True),
         ("standard", {"letters": 3}, {"letters": 4}, True),
@@ -397,8 +397,8 @@ def test_alarms_on_what_the_function_tells_wait_for_late_data():
         ("fifo", {"letters": 3}, {"letters": 3}, False),
     ],
 )
-def test_function_counts_as_silent_where_letters_could_be_received(name, requeue, before, now, calls):
-    metrics = alarms_of_the_template(Requeue=requeue)[name]["Metrics"]
+def test_function_counts_as_silent_where_letters_could_be_received(name, queue_type, before, now, calls):
+    metrics = alarms_of_the_template(QueueType=queue_type)[name]["Metrics"]
     values = {metric["Id"]: now.get(metric["Id"]) for metric in metrics if "MetricStat" in metric}
     assert ((worked_out(expression_of(metrics), values, before) or 0) > 0) == calls
 
@@ -443,7 +443,7 @@ def test_without_somebody_to_page_there_is_no_alarm_for_it():
 
 @pytest.mark.parametrize(
     "parameters,alarms",
-    [({}, 19), ({"Overrides": "off"}, 18), ({"Requeue": "none"}, 17), ({"Alarms": "essential"}, 12)],
+    [({}, 19), ({"Overrides": "off"}, 18), ({"Requeue": "off"}, 17), ({"Alarms": "essential"}, 12)],
     ids=["all", "without-overrides", "without-requeue", "essential"],
 )
 def test_there_are_as_many_alarms_as_the_settings_page_says(parameters, alarms):
@@ -495,8 +495,8 @@ PAGED = {"PageTopicArn": "arn:aws:sns:eu-central-1:123456789012:pages"}
         ("`Alarms=essential`", {"Alarms": "essential"}, 2),
         ("`PageTopicArn`", PAGED, 4),
         ("`Alarms=essential`, `PageTopicArn`", {"Alarms": "essential"} | PAGED, 4),
-        ("`Requeue=fifo`", {"Requeue": "fifo"}, 4),
-        ("`Requeue=none`", {"Requeue": "none"}, 4),
+        ("`QueueType=fifo`", {"QueueType": "fifo"}, 4),
+        ("`Requeue=off`", {"Requeue": "off"}, 4),
     ],
 )
 def test_a_stack_costs_what_the_limits_say_while_nothing_happens(row, parameters, most):

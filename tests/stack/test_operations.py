@@ -95,7 +95,7 @@ def test_there_is_a_dashboard_of_the_queues_that_are_named(world):
     everything = json.dumps(widgets)
     assert deployment.outputs["FunctionName"] in everything and deployment.outputs["LogGroupName"] in everything
     # CloudWatch fills these in.
-    assert set(re.findall(r"\$\{[^}]*\}", everything)) == {"${PROP('Dim.QueueName')}"}
+    assert set(re.findall(r"\$\{[^}]*\}", everything)) == {"${PROP('Dim.QueueName')}", "${PROP('Dim.Queue')}"}
 
 
 def test_without_names_of_queues_there_is_no_dashboard():

@@ -8,6 +8,7 @@ from botocore.exceptions import ClientError
 from ministack.services.cloudformation.language_extensions import LanguageExtensionsError
 from test_alarms import A_MILLION_REQUESTS, METRIC, POLLS
 from test_doctor import doctor_of, examined, list_without_condition
+from test_requeue import keeps_order
 from test_template import mappings
 from world import arrived, outcome, policy
 
@@ -99,20 +100,31 @@ def alarms_of(world, deployment):
     return cloudwatch.describe_alarms(AlarmNamePrefix=f"{deployment.name}-", MaxRecords=100)["MetricAlarms"]
 
 
-def test_function_with_a_fifo_requeue_takes_no_further_queues(world):
-    """Letters of standard queues have no group, so a FIFO requeue would refuse them."""
-    topic = world.topic()
-    _, own = create_queue(world.stack, world.name("dlq.fifo"), topic)
-    deployment = world.deploy(policy(retries=1, delay=1), topic, Requeue="fifo", ExistingDeadLetterQueueArn=own)
-    _, other = create_queue(world.stack, world.name("other"), topic)
-    with pytest.raises((ClientError, StackError), match="FunctionRoleName"):
-        deploy_queues(deployment, [other])
+@pytest.mark.parametrize("types", [("standard", "fifo"), ("fifo", "standard")])
+def test_function_takes_further_queues_of_its_own_type_only(world, types):
+    """Letters of standard queues have no group, so a FIFO requeue would refuse them, and a standard one loses order."""
+    first, other = types
+    topics = {"standard": "payments", "fifo": "payments.fifo"}
+    deployment = world.deploy(policy(retries=1, delay=1), world.topic(topics[first]), QueueType=first)
+    _, further = create_queue(world.stack, world.name(topics[other]), world.topic(topics[other]))
+    with pytest.raises((ClientError, StackError), match=f"{other}-FunctionRoleName"):
+        deploy_queues(deployment, [further], QueueType=other)
 
 
-def test_fifo_queues_are_refused_before_anything_is_made(world):
+def test_order_is_kept_in_a_further_fifo_queue(world):
+    topic = world.topic("payments.fifo")
+    quick = policy(retries=20, delay=2, immediate=1)
+    deployment = world.deploy(quick, topic, queues=["worker.fifo"], QueueType="fifo")
+    url, arn = create_queue(world.stack, world.name("further.fifo"), topic)
+    deploy_queues(deployment, [arn], QueueType="fifo")
+    keeps_order(deployment, world.subscribe("worker.fifo", topic, arn), url)
+
+
+@pytest.mark.parametrize("given", [{"BatchSize": 11, "MaximumBatchingWindow": 1}, {"MaximumBatchingWindow": 1}])
+def test_batches_that_fifo_queues_do_not_take_are_refused_before_anything_is_made(world, given):
     deployment = world.deploy(policy(retries=1, delay=1), world.topic())
-    with pytest.raises(ClientError, match="standard SQS queues"):
-        deploy_queues(deployment, [f"arn:aws:sqs:{REGION}:{ACCOUNT}:other.fifo"])
+    with pytest.raises(ClientError, match="With FIFO queues"):
+        deploy_queues(deployment, [f"arn:aws:sqs:{REGION}:{ACCOUNT}:other.fifo"], QueueType="fifo", **given)
 
 
 def test_every_queue_has_a_mapping_and_two_alarms_that_name_it():
@@ -154,11 +166,14 @@ def test_an_operator_may_wake_letters_of_these_queues_and_nothing_else():
     assert [(s["Action"], s["Resource"]) for s in statements] == [(actions, ARNS)]
 
 
-def test_alarms_of_further_queues_are_those_of_the_first():
+@pytest.mark.parametrize("queue_type", ["standard", "fifo"])
+def test_alarms_of_further_queues_are_those_of_the_first(queue_type):
     first = template_as_written()["Resources"]
-    resolver = Resolver(template_as_written(), {"TopicArns": "none", "ExistingDeadLetterQueueArn": ARNS[0]})
+    given = {"TopicArns": "none", "ExistingDeadLetterQueueArn": ARNS[0], "QueueType": queue_type}
+    resolver = Resolver(template_as_written(), given)
     for what, name in (("SilentAlarm", "FunctionSilentAlarm"), ("InFlightAlarm", "InFlightAlarm")):
-        found = next(r["Properties"] for n, r in made().items() if n.startswith(what) and "payments" in n)
+        further = made(QueueType=queue_type)
+        found = next(r["Properties"] for n, r in further.items() if n.startswith(what) and "payments" in n)
         wanted = resolver.resolve(first[name]["Properties"])
         own = {"AlarmName", "AlarmDescription", "AlarmActions", "OKActions"}
         assert {k: str(v) for k, v in found.items() if k not in own} == {

@@ -3,12 +3,12 @@
 import json
 import time
 
+import pytest
 from test_replay import in_requeue
 from world import attempts, outcome, policy
 
 from local.sns import dead_letter, envelope
 from local.stack import ACCOUNT, REGION, wait_until
-from local.subscribers import create_queue, subscribe
 
 LETTERS = 20
 
@@ -83,42 +83,29 @@ def test_wait_over_the_ceiling_is_made_in_hops_without_attempts(world):
 
 
 def fifo_deployment(world, policy, **parameters):
-    """A FIFO topic with a subscriber, their dead-letter queue, and the function on it."""
-    topic = world.stack.client("sns").create_topic(Name=world.name("payments.fifo"), Attributes={"FifoTopic": "true"})
-    topic = topic["TopicArn"]
-    _, queue_arn = create_queue(world.stack, world.name("dlq.fifo"), topic)
-    deployment = world.deploy(
-        policy,
-        topic,
-        queues=["worker.fifo"],
-        ExistingDeadLetterQueueArn=queue_arn,
-        BatchSize=10,
-        MaximumBatchingWindow=0,
-        **parameters,
-    )
-    worker = subscribe(world.stack, world.name("worker.fifo"), topic, deployment.queue_arn)
-    return deployment, worker
+    """A FIFO topic with a subscriber, and the function with FIFO queues of its own."""
+    topic = world.topic("payments.fifo")
+    deployment = world.deploy(policy, topic, queues=["worker.fifo"], QueueType="fifo", **parameters)
+    return deployment, world.subscribe("worker.fifo", topic, deployment.queue_arn)
 
 
-def post(deployment, worker, group, text):
+def post(deployment, worker, group, text, queue_url=None):
     """A dead letter of a group; returns its SQS message id."""
     body = envelope(worker.topic_arn, worker.subscription_arn, text)
-    message = {"MessageBody": body, "MessageGroupId": group, "MessageDeduplicationId": text.replace(" ", "-")}
-    sent = deployment.stack.client("sqs").send_message(QueueUrl=deployment.queue_url, **message)
-    return sent["MessageId"]
+    return dead_letter(deployment, body, group=group, queue_url=queue_url)
 
 
 def texts(messages):
     return [json.loads(message["Body"])["Message"] for message in messages]
 
 
-def test_order_of_a_group_is_kept_across_a_failing_head(world):
-    deployment, worker = fifo_deployment(world, policy(retries=20, delay=2, immediate=1), Requeue="none")
+def keeps_order(deployment, worker, queue_url=None):
+    """A head fails, others come behind it, and the subscriber is repaired: each group arrives in order."""
     worker.unplug()
-    head = post(deployment, worker, "a", "a 1")
+    head = post(deployment, worker, "a", "a 1", queue_url)
     outcome(deployment, head, "deferred")
     for text in ["a 2", "a 3", "b 1", "a 4", "b 2"]:
-        post(deployment, worker, text[0], text)
+        post(deployment, worker, text[0], text, queue_url)
     time.sleep(4)
     worker.repair()
     received = []
@@ -132,12 +119,17 @@ def test_order_of_a_group_is_kept_across_a_failing_head(world):
         assert [text for text in texts(received) if text[0] == group] == expected
 
 
+@pytest.mark.parametrize("requeue", ["on", "off"])
+def test_order_of_a_group_is_kept_across_a_failing_head(world, requeue):
+    keeps_order(*fifo_deployment(world, policy(retries=20, delay=2, immediate=1), Requeue=requeue))
+
+
 def test_failing_head_steps_aside_and_its_group_goes_on(world):
     stepping = policy(retries=20, delay=3, immediate=1, fifo="step-aside")
     # One letter has a target that does not exist.
     nowhere = f"arn:aws:sqs:{REGION}:{ACCOUNT}:{world.name('nowhere.fifo')}"
     stepping["rules"] = [{"name": "poison", "match": {"message": ["a 1"]}, "target": nowhere}]
-    deployment, worker = fifo_deployment(world, stepping, Requeue="fifo")
+    deployment, worker = fifo_deployment(world, stepping)
     poison = post(deployment, worker, "a", "a 1")
     for text in ["a 2", "a 3"]:
         post(deployment, worker, "a", text)

@@ -14,7 +14,7 @@ from local.deploy import template_as_written
 from local.intrinsics import Resolver
 from local.sns import dead_letter, envelope, mark
 from local.stack import ACCOUNT, REGION, ROOT, ROOT_KEYS, Keys, wait_until
-from local.subscribers import create_function, create_queue, function_arn
+from local.subscribers import create_function, function_arn
 
 
 def test_queue_that_is_not_granted_is_not_reached(world):
@@ -147,6 +147,13 @@ def policy_of(world, queue_arn):
     sqs = world.stack.client("sqs")
     url = sqs.get_queue_url(QueueName=queue_arn.rsplit(":", 1)[1])["QueueUrl"]
     return url, json.loads(sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["Policy"])["Attributes"]["Policy"])
+
+
+def attributes(world, queue_arn):
+    """All attributes of a queue."""
+    sqs = world.stack.client("sqs")
+    url = sqs.get_queue_url(QueueName=queue_arn.rsplit(":", 1)[1])["QueueUrl"]
+    return sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
 
 
 def test_only_the_function_and_those_named_may_send_to_the_requeue(world):
@@ -287,13 +294,10 @@ def test_sqs_moves_nothing_into_the_requeue(world):
     assert json.loads(told["RedriveAllowPolicy"]) == {"redrivePermission": "denyAll"}
 
 
-@pytest.mark.parametrize("requeue,batch_size,window", [("standard", 25, 2), ("fifo", 5, 0)])
-def test_requeue_has_a_mapping_like_the_dead_letter_queues(world, requeue, batch_size, window):
+@pytest.mark.parametrize("queue_type,batch_size,window", [("standard", 25, 2), ("fifo", 5, 0)])
+def test_requeue_is_like_the_dead_letter_queue(world, queue_type, batch_size, window):
     parameters = {"BatchSize": batch_size, "MaximumBatchingWindow": window, "MaximumConcurrency": 7}
-    topic = world.topic()
-    if requeue == "fifo":
-        _, parameters["ExistingDeadLetterQueueArn"] = create_queue(world.stack, world.name("dlq.fifo"), topic)
-    deployment = world.deploy(policy(retries=1, delay=1), topic, Requeue=requeue, **parameters)
+    deployment = world.deploy(policy(retries=1, delay=1), world.topic(), QueueType=queue_type, **parameters)
 
     found = mappings(world, deployment)
     queue, other = found.pop(deployment.queue_arn), found.pop(deployment.outputs["RequeueArn"])
@@ -302,11 +306,15 @@ def test_requeue_has_a_mapping_like_the_dead_letter_queues(world, requeue, batch
         assert (mapping["BatchSize"], mapping["MaximumBatchingWindowInSeconds"]) == (batch_size, window)
         assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
         assert mapping["ScalingConfig"] == {"MaximumConcurrency": 7}
-    assert deployment.outputs["RequeueArn"].endswith(".fifo") == (requeue == "fifo")
+    told = [attributes(world, arn) for arn in (deployment.queue_arn, deployment.outputs["RequeueArn"])]
+    high = {"FifoQueue": "true", "DeduplicationScope": "messageGroup", "FifoThroughputLimit": "perMessageGroupId"}
+    wanted = high if queue_type == "fifo" else dict.fromkeys(high)
+    assert [{name: it.get(name) for name in high} for it in told] == [wanted, wanted]
+    assert [it["QueueArn"].endswith(".fifo") for it in told] == [queue_type == "fifo"] * 2
 
 
 def test_without_a_requeue_there_is_one_queue_and_one_mapping(world):
-    deployment = world.deploy(policy(retries=1, delay=1), world.topic(), Requeue="none")
+    deployment = world.deploy(policy(retries=1, delay=1), world.topic(), Requeue="off")
 
     assert list(mappings(world, deployment)) == [deployment.queue_arn]
     assert "REQUEUE_ARN" not in settings(world, deployment)
@@ -586,10 +594,8 @@ def test_subnets_and_security_groups_are_given_together(world, given, lacking):
     [
         ({"BatchSize": 11}, "BatchSize above 10 needs a MaximumBatchingWindow"),
         ({"BatchSize": 10000}, "BatchSize above 10 needs a MaximumBatchingWindow"),
-        ({"Requeue": "fifo", "BatchSize": 11, "MaximumBatchingWindow": 1}, "BatchSize must be at most 10"),
-        ({"Requeue": "fifo", "MaximumBatchingWindow": 1}, "MaximumBatchingWindow must be 0"),
-        # Lambda would take it, but the template creates a standard queue.
-        ({"Requeue": "fifo"}, "needs the ARN of a FIFO queue"),
+        ({"QueueType": "fifo", "BatchSize": 11, "MaximumBatchingWindow": 1}, "BatchSize must be at most 10"),
+        ({"QueueType": "fifo", "MaximumBatchingWindow": 1}, "MaximumBatchingWindow must be 0"),
     ],
 )
 def test_what_does_not_go_together_is_refused_before_anything_is_made(world, given, why):
@@ -775,7 +781,8 @@ def waits_for(name, among, found=None):
         {},
         {"Alarms": "essential"},
         {"Overrides": "off"},
-        {"Requeue": "none"},
+        {"Requeue": "off"},
+        {"QueueType": "fifo"},
         {"ExistingDeadLetterQueueArn": f"arn:aws:sqs:{REGION}:{ACCOUNT}:dlq", "ExistingArchiveBucket": "own"},
         {"PageTopicArn": f"arn:aws:sns:{REGION}:{ACCOUNT}:pages"},
     ],

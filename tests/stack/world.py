@@ -3,6 +3,7 @@
 import json
 
 from local.deploy import deploy, deploy_operations
+from local.sns import create_topic
 from local.stack import ACCOUNT, REGION, wait_until
 from local.subscribers import create_queue, function_arn, subscribe, subscribe_function, subscribe_web
 
@@ -26,7 +27,7 @@ class World:
         return f"arn:aws:sqs:{REGION}:{ACCOUNT}:{self.name(what)}"
 
     def topic(self, what="payments"):
-        return self.stack.client("sns").create_topic(Name=self.name(what))["TopicArn"]
+        return create_topic(self.stack, self.name(what))
 
     def dead_letter_queue(self, topic_arn):
         """A dead-letter queue that exists before the deployment."""

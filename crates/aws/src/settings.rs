@@ -182,7 +182,7 @@ impl BadSettings {
 pub const POLICY_URI: &str = "REDRIVE_POLICY_URI";
 
 /// The variables with their defaults, as the docs and the template give them. `None` if there is no default.
-pub const VARIABLES: [(&str, Option<&str>); 17] = [
+pub const VARIABLES: [(&str, Option<&str>); 18] = [
     ("REDRIVE_POLICY", None),
     ("REDRIVE_POLICY_FILE", None),
     (POLICY_URI, None),

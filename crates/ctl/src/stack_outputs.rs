@@ -94,7 +94,7 @@ impl StackOptions {
         let Some(name) = self.name() else { return Ok(None) };
         let missing = || {
             let or = match output {
-                "RequeueArn" => ", or was deployed with Requeue=none",
+                "RequeueArn" => ", or was deployed with Requeue=off",
                 "ControlLocation" => ", or was deployed with Overrides=off",
                 _ => "",
             };

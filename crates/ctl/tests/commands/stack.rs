@@ -133,7 +133,7 @@ async fn a_missing_output_is_named_with_what_would_do_instead() {
     let missing = |output, option| {
         let text = "redrivectl: the stack payments has no output ";
         let or = match output {
-            "RequeueArn" => ", or was deployed with Requeue=none",
+            "RequeueArn" => ", or was deployed with Requeue=off",
             "ControlLocation" => ", or was deployed with Overrides=off",
             _ => "",
         };
