@@ -57,7 +57,8 @@ class Drill:
     def sns_gives_up(self):
         """Writes the letters of what was published for the queue that is broken."""
         topic = self.topic()
-        broken = f"{topic}-broken".replace(":sns:", ":sqs:")
+        fifo = ".fifo" if topic.endswith(".fifo") else ""
+        broken = f"{topic.removesuffix(fifo)}-broken{fifo}".replace(":sns:", ":sqs:")
         sns = self.world.stack.client("sns")
         found = sns.list_subscriptions_by_topic(TopicArn=topic)["Subscriptions"]
         [subscription] = [one["SubscriptionArn"] for one in found if one["Endpoint"] == broken]
@@ -66,9 +67,8 @@ class Drill:
         ).groups()
         for message_id, kind in [(retried, "retry"), (archived, "give-up")]:
             attributes = {"drill": ("String", kind)}
-            dead_letter(
-                self.deployment, envelope(topic, subscription, "{}", attributes=attributes, message_id=message_id)
-            )
+            body = envelope(topic, subscription, "{}", attributes=attributes, message_id=message_id)
+            dead_letter(self.deployment, body, group=kind)
 
     def topic(self):
         name = re.search(r"the topic (\S+),", self.until("creates")).group(1)
@@ -103,13 +103,19 @@ def left_by_drills(world, deployment):
 NOTHING = ([], [], [], [], 0)
 
 
+def deployed(world, **parameters):
+    return world.deploy(policy(retries=5, delay=5, immediate=1), world.topic(), Drill="true", **parameters)
+
+
 @pytest.fixture
 def deployment(world):
-    return world.deploy(policy(retries=5, delay=5, immediate=1), world.topic(), Drill="true")
+    return deployed(world)
 
 
 @pytest.mark.long
-def test_drill_shows_the_whole_way_of_a_letter_and_leaves_nothing(world, deployment):
+@pytest.mark.parametrize("queue_type", ["standard", "fifo"])
+def test_drill_shows_the_whole_way_of_a_letter_and_leaves_nothing(world, queue_type):
+    deployment = deployed(world, QueueType=queue_type)
     drill = Drill(world, deployment)
     drill.sns_gives_up()
     code, said = drill.ended()

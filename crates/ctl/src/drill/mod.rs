@@ -118,12 +118,6 @@ async fn stage(
     let queue = output("DeadLetterQueueArn")?;
     let dead_letters = queue.parse::<Arn>().ok().filter(|arn| arn.kind() == ArnKind::Queue);
     let dead_letters = dead_letters.ok_or_else(|| bad(format!("{queue} is not the ARN of a queue")))?;
-    if dead_letters.is_fifo() {
-        return Err(bad(format!(
-            "{queue} is a FIFO queue, but the drill needs a standard one: its topic is standard, and cannot write to \
-             a FIFO queue"
-        )));
-    }
     if console.stack.output("ControlLocation")?.is_none() {
         return Err(bad(format!(
             "the stack {stack} has Overrides=off, but a drill gives overrides: deploy it with Overrides=on"

@@ -23,6 +23,9 @@ const MAX_NAME: usize = 80;
 /// The digits of a drill's id.
 const DIGITS: usize = 8;
 
+/// The end of the names of FIFO topics and queues.
+pub(super) const FIFO: &str = ".fifo";
+
 /// One drill of a stack, by its names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct DrillNames {
@@ -31,6 +34,8 @@ pub(super) struct DrillNames {
     partition: String,
     region: String,
     account: String,
+    /// True if the dead-letter queue is FIFO. Then topic and queues are too, since SNS needs all of the same type.
+    pub(super) is_fifo: bool,
 }
 
 /// The prefix of the names of every drill of a stack.
@@ -43,7 +48,8 @@ pub(super) fn id_in(stack: &str, name: &str) -> Option<String> {
     let rest = name.strip_prefix(&prefix(stack))?;
     let (id, part) = rest.split_at_checked(DIGITS)?;
     let is_id = id.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
-    (is_id && ["", "-broken", "-healthy", "-asked", "-a.fifo"].contains(&part)).then(|| id.to_owned())
+    let part = part.strip_suffix(FIFO).unwrap_or(part);
+    (is_id && ["", "-broken", "-healthy", "-asked", "-a"].contains(&part)).then(|| id.to_owned())
 }
 
 /// Returns a new id.
@@ -67,6 +73,7 @@ impl DrillNames {
             partition: part(1),
             region: part(3),
             account: part(4),
+            is_fifo: queue.is_fifo(),
         };
         let longest = names.healthy().len();
         if longest > MAX_NAME {
@@ -79,28 +86,34 @@ impl DrillNames {
         Ok(names)
     }
 
+    /// Returns the name of the resource for a purpose.
+    fn name(&self, purpose: &str) -> String {
+        let end = if self.is_fifo { FIFO } else { "" };
+        format!("{}{}{purpose}{end}", self.prefix, self.id)
+    }
+
     pub(super) fn topic(&self) -> String {
-        format!("{}{}", self.prefix, self.id)
+        self.name("")
     }
 
     /// Returns the name of the queue that is deleted and created again.
     pub(super) fn broken(&self) -> String {
-        format!("{}-broken", self.topic())
+        self.name("-broken")
     }
 
     /// Returns the name of the queue that works all the time.
     pub(super) fn healthy(&self) -> String {
-        format!("{}-healthy", self.topic())
+        self.name("-healthy")
     }
 
     /// Returns the name of the standard queue for the questions to SQS.
     pub(super) fn asked(&self) -> String {
-        format!("{}-asked", self.topic())
+        format!("{}{}-asked", self.prefix, self.id)
     }
 
     /// Returns the name of the FIFO queue for the questions to SQS. It is not longer than the others.
     pub(super) fn asked_in_order(&self) -> String {
-        format!("{}-a.fifo", self.topic())
+        format!("{}{}-a{FIFO}", self.prefix, self.id)
     }
 
     pub(super) fn account(&self) -> &str {
@@ -128,12 +141,18 @@ mod tests {
 
     #[test]
     fn all_names_begin_with_what_the_template_grants() {
-        let names = DrillNames::new("payments", &new_id(), &queue()).unwrap();
-        for name in [names.topic(), names.broken(), names.healthy(), names.asked(), names.asked_in_order()] {
-            assert!(name.len() <= names.healthy().len(), "{name}");
-            assert!(name.starts_with("payments-drill-"), "{name}");
-            assert_eq!(id_in("payments", &name), Some(names.id.clone()));
+        let fifo = format!("{}.fifo", queue()).parse().unwrap();
+        for (queue, end) in [(queue(), ""), (fifo, ".fifo")] {
+            let names = DrillNames::new("payments", &new_id(), &queue).unwrap();
+            let own = [names.topic(), names.broken(), names.healthy()];
+            assert!(own.iter().all(|name| name.ends_with(end) && name.contains(".fifo") == names.is_fifo));
+            for name in own.into_iter().chain([names.asked(), names.asked_in_order()]) {
+                assert!(name.len() <= names.healthy().len(), "{name}");
+                assert!(name.starts_with("payments-drill-"), "{name}");
+                assert_eq!(id_in("payments", &name), Some(names.id.clone()));
+            }
         }
+        let names = DrillNames::new("payments", &new_id(), &queue()).unwrap();
         assert_eq!(names.topic_arn(), format!("arn:aws-cn:sns:cn-north-1:123456789012:{}", names.topic()));
         assert_eq!(names.queue_arn("one"), "arn:aws-cn:sqs:cn-north-1:123456789012:one");
     }
@@ -145,6 +164,7 @@ mod tests {
             "payments-drill-",
             "payments-drill-7f3a51c",
             "payments-drill-7f3a51c2-other",
+            "payments-drill-7f3a51c2-other.fifo",
             "payments-drill-7f3a51cz",
             "payments-drill-drill-7f3a51c2",
             "billing-drill-7f3a51c2",

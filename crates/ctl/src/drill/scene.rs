@@ -4,13 +4,14 @@ use std::fmt::Display;
 
 use aws_sdk_sns::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_sns::types::{MessageAttributeValue, Tag};
+use aws_sdk_sqs::operation::create_queue::builders::CreateQueueFluentBuilder;
 use aws_sdk_sqs::types::{DeleteMessageBatchRequestEntry, QueueAttributeName};
 use redrive_aws::clients::failure_of_call;
 use redrive_core::arn::Arn;
 use redrive_core::batch::MAX_ENTRIES;
 use serde_json::{Value, json};
 
-use super::names::{DRILL_TAG, DrillNames, LETTERS_TAG, QUEUE_TAG};
+use super::names::{DRILL_TAG, DrillNames, FIFO, LETTERS_TAG, QUEUE_TAG};
 use crate::console::CommandFailure;
 use crate::doctor::{MessageSender, PolicyAnswer, ResourcePolicy};
 
@@ -83,7 +84,10 @@ impl DrillResources {
 
     pub(super) async fn make_topic(&self) -> Result<(), CommandFailure> {
         let tags = [tag(DRILL_TAG, &self.stack)?, tag(QUEUE_TAG, self.dead_letters.as_str())?];
-        let make = self.sns.create_topic().name(self.names.topic());
+        let mut make = self.sns.create_topic().name(self.names.topic());
+        if self.names.is_fifo {
+            make = make.attributes("FifoTopic", "true");
+        }
         let make = make.set_tags(Some(tags.into())).send().await;
         make.map(|_| ()).map_err(|error| failed("sns:CreateTopic", &error))
     }
@@ -97,12 +101,14 @@ impl DrillResources {
 
     /// Creates a queue that only this drill sends to. Returns false while SQS still deletes the one of this name.
     pub(super) async fn make_asked(&self, name: &str) -> Result<bool, CommandFailure> {
+        made(self.create_queue(name).send().await)
+    }
+
+    fn create_queue(&self, name: &str) -> CreateQueueFluentBuilder {
         let make = self.sqs.create_queue().queue_name(name).tags(DRILL_TAG, &self.stack);
-        let mut make = make.tags(QUEUE_TAG, self.dead_letters.as_str());
-        if name.strip_suffix(".fifo").is_some() {
-            make = make.attributes(QueueAttributeName::FifoQueue, "true");
-        }
-        made(make.send().await)
+        let make = make.tags(QUEUE_TAG, self.dead_letters.as_str());
+        let is_fifo = name.strip_suffix(FIFO).is_some();
+        if is_fifo { make.attributes(QueueAttributeName::FifoQueue, "true") } else { make }
     }
 
     /// Creates a queue for SNS. Returns false while SQS still deletes the one of this name.
@@ -112,9 +118,8 @@ impl DrillResources {
             "Resource": self.names.queue_arn(name),
             "Condition": { "ArnEquals": { "aws:SourceArn": self.names.topic_arn() } },
         }] });
-        let make = self.sqs.create_queue().queue_name(name).tags(DRILL_TAG, &self.stack);
-        let make = make.tags(QUEUE_TAG, self.dead_letters.as_str());
-        made(make.attributes(QueueAttributeName::Policy, policy.to_string()).send().await)
+        let make = self.create_queue(name).attributes(QueueAttributeName::Policy, policy.to_string());
+        made(make.send().await)
     }
 
     /// Subscribes a queue to the topic, with its dead letters in the stack's queue.
@@ -130,7 +135,11 @@ impl DrillResources {
         let value = MessageAttributeValue::builder().data_type("String").string_value(kind).build();
         let value = value.map_err(|error| CommandFailure::Work(error.to_string()))?;
         let message = message(&self.names.id, kind);
-        let call = self.sns.publish().topic_arn(self.names.topic_arn()).message(message);
+        let mut call = self.sns.publish().topic_arn(self.names.topic_arn()).message(message);
+        if self.names.is_fifo {
+            // Each message has a group of its own: the letter that fails would hold another of its group.
+            call = call.message_group_id(kind).message_deduplication_id(kind);
+        }
         let answer = call.message_attributes(ATTRIBUTE, value).send().await;
         let answer = answer.map_err(|error| failed("sns:Publish", &error))?;
         Ok(answer.message_id().unwrap_or_default().to_owned())

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use drill_account::{DRILLS, DrillTest, DrillTrouble, SNS};
-use redrive_support::{DLQ, REQUEUE, SimCall, SimFault};
+use redrive_support::{DLQ, FIFO_DLQ, FIFO_REQUEUE, REQUEUE, SimCall, SimFault};
 use serde_json::json;
 
 #[tokio::test(start_paused = true)]
@@ -26,6 +26,25 @@ async fn a_drill_shows_its_steps_and_leaves_nothing() {
     let made = drill.place.lock().unwrap().made.clone();
     assert_eq!(made.len(), 6, "a topic, two queues, two subscriptions, and a queue once more: {made:?}");
     assert!(made.iter().all(|name| name.starts_with("payments-drill-")), "{made:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drill_on_a_fifo_queue_has_a_topic_and_queues_of_that_type() {
+    const OUTPUTS: &[(&str, &str)] = &[
+        ("ArchiveLocation", "s3://my-bucket/dead-letters"),
+        ("ControlLocation", "s3://my-bucket/dead-letters-control"),
+        ("DeadLetterQueueArn", FIFO_DLQ),
+        ("LogGroupName", "/sns-redrive/payments"),
+        ("RequeueArn", FIFO_REQUEUE),
+    ];
+    let mut drill = DrillTest::new();
+    drill.outputs = Some(OUTPUTS);
+    drill.policy = drill.policy.replace(DLQ, FIFO_DLQ);
+    let ran = drill.run(DrillTrouble::None, &["--yes"]).await;
+    assert!(ran.code == 0 && ran.out.contains("4 messages arrived, each once"), "{ran:?}");
+    assert_eq!(drill.left(), Vec::<String>::new());
+    let made = drill.place.lock().unwrap().made.clone();
+    assert_eq!((made.len(), made.iter().all(|name| name.ends_with(".fifo"))), (6, true), "{made:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use redrive_support::stand_in::{self, StandInRequest};
-use redrive_support::{DLQ, REQUEUE, RecordBuilder, TestAccount};
+use redrive_support::{DLQ, FIFO_DLQ, REQUEUE, RecordBuilder, TestAccount};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
@@ -83,7 +83,7 @@ pub(super) struct DrillTest {
 impl DrillTest {
     pub(super) fn new() -> Self {
         let cloud = TestAccount::new();
-        for queue in ["payments-requeue", "payments-dlq"] {
+        for queue in ["payments-requeue", "payments-dlq", "payments-requeue.fifo", "payments-dlq.fifo"] {
             cloud.drained(queue);
         }
         let lets_in = json!({ "Statement": [
@@ -192,7 +192,8 @@ impl DrillTest {
         let document: Value =
             objects.get(OVERRIDES).map(|it| serde_json::from_str(it).unwrap()).unwrap_or_default();
         let overrides = document["overrides"].as_array().cloned().unwrap_or_default();
-        if !self.cloud.messages("payments-requeue").is_empty() {
+        let requeues = ["payments-requeue", "payments-requeue.fifo"];
+        if requeues.iter().any(|requeue| !self.cloud.messages(requeue).is_empty()) {
             let replayed = place.replayed.take();
             place.letters.extend(replayed);
         }
@@ -207,7 +208,7 @@ impl DrillTest {
             };
             let override_ =
                 overrides.iter().find(is_meant).map(|override_| override_["do"].as_str().unwrap());
-            let broken = place.queues.iter_mut().find(|(name, _)| name.ends_with("-broken"));
+            let broken = place.queues.iter_mut().find(|(name, _)| name.contains("-broken"));
             match (override_, broken) {
                 (Some("give-up"), _) => {
                     self.archive(&letter, place.topics.first().unwrap());
@@ -226,14 +227,17 @@ impl DrillTest {
     }
 
     fn archive(&self, letter: &DrillLetter, topic: &str) {
-        let mut record = records::record(&redrive_support::letter(&RecordBuilder::envelope("1")));
+        let queue = if topic.ends_with(".fifo") { FIFO_DLQ } else { DLQ };
+        let post = RecordBuilder::envelope("1").queue(queue).group(&letter.kind);
+        let mut record = records::record(&redrive_support::letter(&post));
         record.topic_arn = Some(topic.parse().unwrap());
         "overridden".clone_into(&mut record.reason);
         record.letter_id.clone_from(&letter.id);
         record.message.message_id.clone_from(&letter.id);
         "2026-11-01T11:30:00Z".clone_into(&mut record.archived_at);
         let key = format!("20261101T113000.000Z-{}.2-n1-r0.jsonl", letter.id);
-        let key = format!("my-bucket/dead-letters/queue=payments-dlq/date=2026-11-01/{key}");
+        let name = queue.rsplit(':').next().unwrap();
+        let key = format!("my-bucket/dead-letters/queue={name}/date=2026-11-01/{key}");
         self.cloud.put_at(&key, &record.to_line().unwrap(), "2026-11-01T11:30:00.000Z");
     }
 
@@ -295,6 +299,7 @@ impl DrillAccount {
             "CreateTopic" => {
                 self.tag(asked);
                 assert_eq!(self.tags["sns-redrive-drill"], "payments");
+                assert_eq!(field("Name").ends_with(".fifo"), field("Attributes.entry.1.key") == "FifoTopic");
                 let arn = format!("{SNS}{}", field("Name"));
                 self.topics.insert(arn.clone());
                 self.made.push(field("Name"));
@@ -308,8 +313,11 @@ impl DrillAccount {
             }
             "Publish" => {
                 let kind = field("MessageAttributes.entry.1.Value.StringValue");
+                // A failing letter holds those of its group.
+                let own = if topic.ends_with(".fifo") { &*kind } else { "" };
+                assert_eq!(["MessageGroupId", "MessageDeduplicationId"].map(field), [own; 2]);
                 let id = format!("message-to-{kind}");
-                let healthy = self.queues.iter_mut().find(|(name, _)| name.ends_with("-healthy")).unwrap();
+                let healthy = self.queues.iter_mut().find(|(name, _)| name.contains("-healthy")).unwrap();
                 healthy.1.push(id.clone());
                 self.letters.push(DrillLetter { id: id.clone(), kind, hidden_until: None });
                 format!("<MessageId>{id}</MessageId>")
@@ -374,6 +382,7 @@ impl DrillAccount {
             }
             "CreateQueue" => {
                 assert_eq!(body["tags"]["sns-redrive-drill"], "payments");
+                assert_eq!(name.ends_with(".fifo"), body["Attributes"]["FifoQueue"] == "true");
                 self.made.push(name.to_owned());
                 self.queues.entry(name.to_owned()).or_default();
                 json!({ "QueueUrl": format!("{QUEUES}{name}") })
