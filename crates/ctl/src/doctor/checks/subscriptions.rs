@@ -1,5 +1,7 @@
 //! The subscriptions that name a dead-letter queue of the function, and those of the same topics that name none.
 
+use std::collections::BTreeSet;
+
 use redrive_aws::settings::HttpTargets;
 use redrive_core::arn::Arn;
 use redrive_core::letter::MARK_ATTRIBUTE;
@@ -32,6 +34,7 @@ pub(super) fn check(setup: &DeploymentFacts, findings: &mut CheckFindings) {
             findings.add(Severity::Warning, "subscriptions", queue.arn.resource(), finding, fix);
         }
         raw(setup, queue, &named, subscriptions, findings);
+        fifo_shared(queue, &named, findings);
         for subscription in named {
             one(setup, queue, subscription, findings);
         }
@@ -113,6 +116,18 @@ fn raw(
         let fix = "add a rule with \"subscription\", as in docs/security.md#when-to-use-verifysignature";
         findings.add(severity, "subscriptions-raw", &subscription.arn, finding, fix);
     }
+}
+
+/// Checks whether letters of two subscriptions can have the same deduplication id: SNS keeps that of the message.
+fn fifo_shared(queue: &DeployedQueue, named: &[&DeployedSubscription], findings: &mut CheckFindings) {
+    let topics: BTreeSet<_> = named.iter().map(|it| it.topic.as_str()).collect();
+    if !queue.arn.is_fifo() || topics.len() == named.len() {
+        return;
+    }
+    let finding = "Two subscriptions of one FIFO topic share it: if both fail for one message within five minutes, SQS takes \
+                   the second letter for a copy of the first, and it is lost.";
+    let fix = "give each of them a dead-letter queue of its own: docs/guide/deploying.md#fifo-topics";
+    findings.add(Severity::Warning, "subscriptions-fifo-shared", queue.arn.resource(), finding, fix);
 }
 
 /// Reports whether something holds for all letters of a policy. Letters that no rule matches fall under the

@@ -62,6 +62,31 @@ fn subscriptions_are_looked_at() {
     assert_eq!(fifo, [(Error, "subscription-kind")]);
 }
 
+#[test]
+fn subscriptions_of_one_fifo_topic_need_queues_of_their_own() {
+    let shared = |topics: &[&str]| {
+        let found = found(|it| {
+            let queue = format!("{DLQ}.fifo");
+            it.queues[0].arn = queue.parse().unwrap();
+            *all(it) = topics
+                .iter()
+                .map(|topic| {
+                    let topic = format!("arn:aws:sns:eu-central-1:123456789012:{topic}");
+                    let one = subscription(&format!("{topic}:1"));
+                    DeployedSubscription { topic, dead_letters: Some(queue.clone()), ..one }
+                })
+                .collect();
+        });
+        found.contains(&(Warning, "subscriptions-fifo-shared"))
+    };
+    assert!(shared(&["payments.fifo", "payments.fifo"]));
+    assert!(!shared(&["payments.fifo", "bills.fifo"]));
+    assert!(
+        !found(|it| all(it).push(subscription("arn:aws:sns:eu-central-1:123456789012:payments:2")))
+            .contains(&(Warning, "subscriptions-fifo-shared"))
+    );
+}
+
 const RAW: &str = "arn:aws:sns:eu-central-1:123456789012:payments:2";
 
 /// Returns the findings if a raw subscription shares the queue, with this redrive policy.
