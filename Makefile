@@ -16,16 +16,16 @@ PACKAGE := $(if $(filter package,$(BUILD)),artifacts)
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: ## Tell the main job as a story on a local stack, in three minutes: no AWS account, no Docker
+demo: ## Tell the main job as a story on a local stack, in three minutes: no AWS account, no Docker. With FIFO=1 that of order, in one
 	@$(MAKE) --jobs=2 functions $(DEMO)/installed
-	@BUILT=demo $(DEMO)/bin/python -m local.demo
+	@BUILT=demo $(DEMO)/bin/python -m local.demo$(if $(FIFO),_fifo)
 
 # The demo shows the two functions and not the tool, which would take longer to compile than both.
 functions:
 	cargo build --profile demo --bin sns-redrive --bin sns-redrive-replay
 
-local: ready ## Run a local deployment with alarms to play with, until Ctrl-C
-	@$(PY) -m local.run
+local: ready ## Run a local deployment with alarms to play with, until Ctrl-C: [FIFO=1]
+	@$(PY) -m local.run $(if $(FIFO),--fifo)
 
 invoke: which ready ## Run the function on one event: EVENT=events/envelope.json [MODE=observe]
 	@$(PY) -m local.invoke $(EVENT) --mode $(or $(MODE),active)

@@ -58,6 +58,8 @@ def sentence(lines):
             return f"{attempt}failed at {places}; the next in {line.get('delay_s')} s"
         case "deferred" if line.get("reason") == "overridden":
             return "held by an override"
+        case "held":
+            return "held, behind an earlier letter of its group"
         case outcome:
             return f"{attempt}{outcome}, {line.get('reason', 'no reason')}"
 

@@ -1,7 +1,7 @@
 """`make local`: a deployment for experiments, until Ctrl-C.
 
 It deploys template.yaml with its alarms to the local stack, prints what happens to letters and alarms, and reads
-commands from the terminal, one a line.
+commands from the terminal, one a line. With `--fifo` topic and queues are FIFO.
 """
 
 import json
@@ -17,7 +17,7 @@ from local.console import Served
 from local.demo import Screen
 from local.deploy import deploy
 from local.letters import sentence, sort_of
-from local.sns import dead_letter, envelope
+from local.sns import create_topic, dead_letter, envelope
 from local.stack import ACCOUNT, REGION, ROOT_KEYS, Stack, StackError, stop_on_signals
 from local.subscribers import subscribe
 
@@ -54,12 +54,16 @@ POLICY = {
 # What the function says of endpoints that are down or back.
 ENDPOINT_LINES = ("outage", "letters woken")
 ALARM_PERIOD = 10
+# Commands that make sense in FIFO queues only.
+FIFO_HELP = """\
+  other    put a letter of another message group there: it does not wait for those of the first
+"""
 HELP = """\
   letter   put a letter of the queue billing into the dead-letter queue
   slow     put one there whose second retry comes after an hour. After two minutes of failures, repair
            and the next letter that is delivered wake it
   raw      put a letter there that names no subscription
-  break    delete the queue billing: retries fail
+{further}  break    delete the queue billing: retries fail
   repair   create the queue again: the next retry of each letter is delivered
   alarms   show the alarms that are in ALARM
   archive  show the letters in the archive
@@ -71,7 +75,7 @@ def main():
     stop_on_signals()
     try:
         with Stack() as stack:
-            running = Running(stack, Screen())
+            running = Running(stack, Screen(), fifo="--fifo" in sys.argv[1:])
             with Served(running.deployment, "--operate", keys=ROOT_KEYS) as console:
                 running.until_stopped(console.url)
     except KeyboardInterrupt:
@@ -84,9 +88,11 @@ def main():
 
 
 class Running:
-    def __init__(self, stack, screen):
-        self.stack, self.screen = stack, screen
-        self.topic = stack.client("sns").create_topic(Name="payments")["TopicArn"]
+    def __init__(self, stack, screen, fifo):
+        self.stack, self.screen, self.fifo = stack, screen, fifo
+        self.help = HELP.format(further=FIFO_HELP if fifo else "")
+        end = ".fifo" if fifo else ""
+        self.topic = create_topic(stack, f"payments{end}")
         self.deployment = deploy(
             stack,
             "local",
@@ -94,10 +100,11 @@ class Running:
             metered=True,
             alarm_period=ALARM_PERIOD,
             TopicArns=[self.topic],
-            TargetQueueArns=[f"arn:aws:sqs:{REGION}:{ACCOUNT}:billing"],
+            QueueType="fifo" if fifo else "standard",
+            TargetQueueArns=[f"arn:aws:sqs:{REGION}:{ACCOUNT}:billing{end}"],
             RedrivePolicy=POLICY,
         )
-        self.billing = subscribe(stack, "billing", self.topic, self.deployment.queue_arn)
+        self.billing = subscribe(stack, f"billing{end}", self.topic, self.deployment.queue_arn)
         self.remember()
         self.told = self.said = 0
         self.states = dict.fromkeys(self.deployment.meter.read(), "OK")
@@ -152,7 +159,7 @@ class Running:
 
   Type a command and press Enter. For example: break, letter, alarms, repair.
 
-{HELP}
+{self.help}
 """,
             flush=True,
         )
@@ -164,10 +171,10 @@ class Running:
 
     def do(self, command):
         match command:
-            case "letter" | "slow":
+            case "letter" | "slow" | "other":
                 subject = "slow" if command == "slow" else "A test"
                 body = envelope(self.topic, self.billing.subscription_arn, "hello", subject)
-                dead_letter(self.deployment, body)
+                dead_letter(self.deployment, body, group="other" if command == "other" else "first")
                 self.screen.say(f"letter {json.loads(body)['MessageId'][:8]} is in the dead-letter queue")
             case "raw":
                 message_id = dead_letter(self.deployment, "hello")
@@ -186,7 +193,7 @@ class Running:
                     self.screen.say(f"letter {record['letterId'][:8]}: {record['reason']}")
                     self.screen.more(record["key"])
             case _:
-                print(HELP, flush=True)
+                print(self.help, flush=True)
 
     def tell_letters(self):
         lines = self.deployment.outcomes()

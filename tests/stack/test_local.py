@@ -21,10 +21,10 @@ from local.stack import ROOT, Stack, wait_until
 
 
 @pytest.fixture
-def session():
+def session(request):
     """The running command, and what it has printed so far."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "local.run"],
+        [sys.executable, "-m", "local.run", *getattr(request, "param", [])],
         cwd=ROOT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -39,39 +39,59 @@ def session():
     process.wait(30)
 
 
+def reads(printed, text, within=600):
+    wait_until(lambda: any(text in line for line in printed), within, f"{text!r} in {''.join(printed)}")
+
+
+def types(process, *commands):
+    for command in commands:
+        process.stdin.write(f"{command}\n")
+    process.stdin.flush()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("session", [["--fifo"]], indirect=True, ids=["fifo"])
+def test_letters_wait_for_their_group_where_queues_are_fifo(session):
+    process, printed = session
+    reads(printed, "Type a command")
+    types(process, "break", "letter")
+    reads(printed, "failed at billing.fifo")
+    types(process, "letter", "other")
+    reads(printed, "held, behind an earlier letter of its group")
+    types(process, "repair")
+    reads(printed, "delivered to billing.fifo")
+
+
+@pytest.mark.long
+def test_the_demo_of_order_finds_what_it_shows():
+    ran = subprocess.run([sys.executable, "-m", "local.demo_fifo"], cwd=ROOT, capture_output=True, text=True)
+    assert (ran.returncode, "FAILED" in ran.stdout) == (0, False), ran.stdout + ran.stderr
+
+
 @pytest.mark.long
 def test_letter_alarm_repair_and_a_clean_end(session):
     process, printed = session
-
-    def reads(text, within=600):
-        wait_until(lambda: any(text in line for line in printed), within, f"{text!r} in {''.join(printed)}")
-
-    def types(*commands):
-        for command in commands:
-            process.stdin.write(f"{command}\n")
-        process.stdin.flush()
-
-    reads("Type a command")
-    types("break", "letter", "raw")
-    reads("archived, unrecognised")
+    reads(printed, "Type a command")
+    types(process, "break", "letter", "raw")
+    reads(printed, "archived, unrecognised")
     # A letter has one name from its arrival on.
     [name] = re.findall(r"letter (\w{8}) is in the dead-letter queue", "".join(printed))
-    types("slow")
-    reads("failed at billing; the next in 3600 s")
-    reads(f"letter {name}: retry 1 of")
+    types(process, "slow")
+    reads(printed, "failed at billing; the next in 3600 s")
+    reads(printed, f"letter {name}: retry 1 of")
     # The console shows the group that fails, and why.
     [url] = re.findall(r"Console +(http://\S+)", "".join(printed))
     with urllib.request.urlopen(f"{url}groups?by=reason&range=1h") as page:
         assert "unrecognised" in page.read().decode()
     for alarm in ("DeadLettersArriveAlarm", "NowhereToGoAlarm", "ActionRequiredAlarm"):
-        reads(f"{alarm} is ALARM")
-    types("repair")
-    reads("delivered to billing")
+        reads(printed, f"{alarm} is ALARM")
+    types(process, "repair")
+    reads(printed, "delivered to billing")
     for alarm in ("DeadLettersArriveAlarm", "NowhereToGoAlarm", "ActionRequiredAlarm"):
-        reads(f"{alarm} is OK")
+        reads(printed, f"{alarm} is OK")
 
     process.send_signal(signal.SIGINT)
-    reads("nothing is left running")
+    reads(printed, "nothing is left running")
     assert process.wait(30) == 0
 
 
