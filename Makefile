@@ -16,7 +16,7 @@ PACKAGE := $(if $(filter package,$(BUILD)),artifacts)
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: ## Tell the main job as a story on a local stack, in three minutes: no AWS account, no Docker. With FIFO=1 that of order, in one
+demo: ## Tell the main job as a story on a local stack, in three minutes: no AWS account, no Docker. [FIFO=1]: FIFO queues, in half a minute
 	@$(MAKE) --jobs=2 functions $(DEMO)/installed
 	@BUILT=demo $(DEMO)/bin/python -m local.demo$(if $(FIFO),_fifo)
 

@@ -29,13 +29,17 @@ const METRIC: f64 = 0.30;
 const MILLISECONDS: f64 = 50.0;
 const LAMBDA_BYTES: usize = 500;
 
-/// CloudWatch counts this many bytes for each line besides its text.
+/// `CloudWatch` counts this many bytes for each line besides its text.
 /// <https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutLogEvents.html>
 const LINE_BYTES: usize = 26;
 
 /// The calls that are made by letter. Others read settings of a queue or a subscription once in minutes.
 const BY_LETTER: [&str; 3] = ["SendMessageBatch", "ChangeMessageVisibilityBatch", "PutObject"];
 const BY_INSTANCE: [&str; 2] = ["GetQueueAttributes", "GetSubscriptionAttributes"];
+
+fn float(count: usize) -> f64 {
+    f64::from(u32::try_from(count).unwrap())
+}
 
 #[derive(Default)]
 struct Counted {
@@ -71,7 +75,7 @@ impl Counted {
     }
 
     fn of_million(&self, count: usize) -> f64 {
-        count as f64 * MILLION / self.letters as f64
+        float(count) * MILLION / float(self.letters)
     }
 
     fn sqs(&self) -> f64 {
@@ -152,7 +156,7 @@ async fn a_million_letters_cost_what_the_limits_say() {
             &*format!("logs | {:.1} GB | 0.50 a GB", counted.of_million(counted.log_bytes) / 1e9),
             counted.logs(),
         ),
-        (&*format!("metrics | {} | 0.30", counted.metrics.len()), counted.metrics.len() as f64 * METRIC),
+        (&*format!("metrics | {} | 0.30", counted.metrics.len()), float(counted.metrics.len()) * METRIC),
     ];
     for (row, cost) in &rows {
         assert_eq!(said(table, row), format!("{cost:.2}"), "{row}");

@@ -182,8 +182,13 @@ def test_alarms_of_further_queues_are_those_of_the_first(queue_type):
 
 
 def test_one_more_queue_costs_what_the_limits_say():
-    more = collections.Counter(r["Type"] for r in made().values())
-    more.subtract(r["Type"] for r in made(DeadLetterQueueArns=ARNS[0]).values())
-    # Each alarm watches one metric.
-    cost = METRIC * more[ALARM] + A_MILLION_REQUESTS * POLLS * more["AWS::Lambda::EventSourceMapping"] / 1e6
-    assert f"costs {cost:.2f} a month" in (ROOT / "docs" / "limits.md").read_text()
+    def cost(**parameters):
+        before = made(DeadLetterQueueArns=ARNS[0], **parameters)
+        more = [resource for name, resource in made(**parameters).items() if name not in before]
+        alarms = [resource["Properties"].get("Metrics") for resource in more if resource["Type"] == ALARM]
+        watched = sum(len(list(sources_of(metrics))) if metrics else 1 for metrics in alarms)
+        [_] = [resource for resource in more if resource["Type"] == "AWS::Lambda::EventSourceMapping"]
+        return METRIC * watched + A_MILLION_REQUESTS * POLLS / 1e6
+
+    said = f"costs {cost():.2f} a month, a FIFO queue {cost(QueueType='fifo'):.2f}."
+    assert said in (ROOT / "docs" / "limits.md").read_text()

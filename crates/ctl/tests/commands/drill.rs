@@ -5,7 +5,7 @@ mod drill_account;
 use std::sync::Arc;
 use std::time::Duration;
 
-use drill_account::{DRILLS, DrillTest, DrillTrouble, SNS};
+use drill_account::{DRILLS, DrillTest, DrillTrouble, SNS, is_fifo};
 use redrive_support::{DLQ, FIFO_DLQ, FIFO_REQUEUE, REQUEUE, SimCall, SimFault};
 use serde_json::json;
 
@@ -44,7 +44,7 @@ async fn a_drill_on_a_fifo_queue_has_a_topic_and_queues_of_that_type() {
     assert!(ran.code == 0 && ran.out.contains("4 messages arrived, each once"), "{ran:?}");
     assert_eq!(drill.left(), Vec::<String>::new());
     let made = drill.place.lock().unwrap().made.clone();
-    assert_eq!((made.len(), made.iter().all(|name| name.ends_with(".fifo"))), (6, true), "{made:?}");
+    assert_eq!((made.len(), made.iter().all(|name| is_fifo(name))), (6, true), "{made:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -227,7 +227,7 @@ impl DrillTest {
     }
 
     fn archive(&self, letter: &DrillLetter, topic: &str) {
-        let queue = if topic.ends_with(".fifo") { FIFO_DLQ } else { DLQ };
+        let queue = if is_fifo(topic) { FIFO_DLQ } else { DLQ };
         let post = RecordBuilder::envelope("1").queue(queue).group(&letter.kind);
         let mut record = records::record(&redrive_support::letter(&post));
         record.topic_arn = Some(topic.parse().unwrap());
@@ -283,6 +283,11 @@ impl DrillTest {
     }
 }
 
+/// Reports whether a name is of a FIFO topic or queue.
+pub(super) fn is_fifo(name: &str) -> bool {
+    name.strip_suffix(".fifo").is_some()
+}
+
 /// Returns the name of the queue for the drill's questions, if a request is about one.
 fn is_asked(body: &Value) -> Option<String> {
     let name = body["QueueUrl"].as_str().or(body["QueueName"].as_str())?.rsplit('/').next()?;
@@ -299,7 +304,7 @@ impl DrillAccount {
             "CreateTopic" => {
                 self.tag(asked);
                 assert_eq!(self.tags["sns-redrive-drill"], "payments");
-                assert_eq!(field("Name").ends_with(".fifo"), field("Attributes.entry.1.key") == "FifoTopic");
+                assert_eq!(is_fifo(&field("Name")), field("Attributes.entry.1.key") == "FifoTopic");
                 let arn = format!("{SNS}{}", field("Name"));
                 self.topics.insert(arn.clone());
                 self.made.push(field("Name"));
@@ -314,7 +319,7 @@ impl DrillAccount {
             "Publish" => {
                 let kind = field("MessageAttributes.entry.1.Value.StringValue");
                 // A failing letter holds those of its group.
-                let own = if topic.ends_with(".fifo") { &*kind } else { "" };
+                let own = if is_fifo(&topic) { &*kind } else { "" };
                 assert_eq!(["MessageGroupId", "MessageDeduplicationId"].map(field), [own; 2]);
                 let id = format!("message-to-{kind}");
                 let healthy = self.queues.iter_mut().find(|(name, _)| name.contains("-healthy")).unwrap();
@@ -382,7 +387,7 @@ impl DrillAccount {
             }
             "CreateQueue" => {
                 assert_eq!(body["tags"]["sns-redrive-drill"], "payments");
-                assert_eq!(name.ends_with(".fifo"), body["Attributes"]["FifoQueue"] == "true");
+                assert_eq!(is_fifo(name), body["Attributes"]["FifoQueue"] == "true");
                 self.made.push(name.to_owned());
                 self.queues.entry(name.to_owned()).or_default();
                 json!({ "QueueUrl": format!("{QUEUES}{name}") })
