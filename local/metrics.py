@@ -323,6 +323,34 @@ def worked_out(expression, values, before, hour=12):
         return None
 
 
+def in_alarm(alarm, values):
+    """Whether an alarm is in ALARM after these values, one a period, the newest last; none for one without data.
+
+    https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/alarm-evaluation.html
+    """
+    breaches = {
+        "GreaterThanThreshold": lambda value: value > alarm["Threshold"],
+        "GreaterThanOrEqualToThreshold": lambda value: value >= alarm["Threshold"],
+        "LessThanThreshold": lambda value: value < alarm["Threshold"],
+    }[alarm["ComparisonOperator"]]
+    looked_at = values[-alarm["EvaluationPeriods"] :]
+    bad = sum(1 for value in looked_at if value is not None and breaches(value))
+    return bad >= alarm.get("DatapointsToAlarm", alarm["EvaluationPeriods"])
+
+
+def period_of(alarm):
+    """The seconds of an alarm's period."""
+    metrics = alarm.get("Metrics", [])
+    periods = {alarm[key] for key in ["Period"] if key in alarm}
+    periods |= {
+        metric.get("Period") or metric["MetricStat"]["Period"]
+        for metric in metrics
+        if metric.keys() & {"Period", "MetricStat"}
+    }
+    [period] = periods
+    return period
+
+
 def sources_of(metrics):
     """Namespace, metric, dimensions, statistic and id of everything that an alarm's expression is worked out from."""
     for metric in metrics:

@@ -15,7 +15,7 @@ from world import World, policy
 
 from local.deploy import template_as_written
 from local.intrinsics import Resolver
-from local.metrics import ALARM, COMPOSITE, expression_of, query_of, sources_of, worked_out
+from local.metrics import ALARM, COMPOSITE, expression_of, in_alarm, period_of, query_of, sources_of, worked_out
 from local.sns import dead_letter, envelope
 from local.stack import ROOT, Stack, wait_until
 from local.subscribers import create_queue
@@ -26,6 +26,7 @@ RETENTION = 600
 # Seconds after which a letter counts as near its end.
 LATE = 6
 PAGING = "LettersInDangerAlarm"
+SILENT = ["FunctionSilentAlarm", "RequeueSilentAlarm"]
 PAGES = {
     "MessagesLostAlarm",
     "LettersFailAlarm",
@@ -380,7 +381,48 @@ def test_alarms_on_what_the_function_tells_wait_for_late_data():
         assert alarm["DatapointsToAlarm"] < alarm["EvaluationPeriods"], name
 
 
-@pytest.mark.parametrize("name", ["FunctionSilentAlarm", "RequeueSilentAlarm"])
+# The namespaces whose data come late: SNS's every five minutes, SQS's irregularly.
+LATE_NAMESPACES = {"AWS/SNS", "AWS/SQS"}
+
+
+def namespace_of(alarm):
+    if "Metrics" not in alarm:
+        return alarm["Namespace"]
+    query = query_of(alarm["Metrics"])
+    return query["namespace"] if query else next(sources_of(alarm["Metrics"]))[0]
+
+
+def sees(alarm, late):
+    """Whether the alarm goes off for one bad value that CloudWatch gets so many seconds after it was measured.
+
+    CloudWatch looks once a minute at the periods that end then.
+    """
+    value = {"LessThanThreshold": -1}.get(alarm["ComparisonOperator"], alarm["Threshold"] + 1)
+    period = period_of(alarm)
+    for now in range(late, 3600, 60):
+        periods = [None] * (3600 // period)
+        periods[-1 - now // period] = value
+        if in_alarm(alarm, periods):
+            return True
+    return False
+
+
+def test_alarms_on_metrics_of_sns_and_sqs_see_what_comes_ten_minutes_late():
+    alarms = alarms_of_the_template(Requeue="fifo")
+    late = {name: alarm for name, alarm in alarms.items() if namespace_of(alarm) in LATE_NAMESPACES}
+    # They need bad data in all of their periods: what is late makes them late, and nothing else.
+    late = {name: alarm for name, alarm in late.items() if name not in SILENT}
+    assert late.keys() == {
+        "DeadLettersArriveAlarm",
+        "MessagesLostAlarm",
+        "OldestLetterAlarm",
+        "InFlightAlarm",
+        "RequeueInFlightAlarm",
+    }
+    assert [name for name, alarm in late.items() if not sees(alarm, 600)] == []
+
+
+@pytest.mark.parametrize("name", SILENT)
 @pytest.mark.parametrize(
     "queue_type,before,now,calls",
     [
