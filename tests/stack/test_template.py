@@ -725,6 +725,11 @@ def test_no_mapping_has_pollers_of_its_own():
         assert "MaximumConcurrency" in properties["ScalingConfig"] and "ProvisionedPollerConfig" not in properties
 
 
+@pytest.mark.parametrize("given,told", [({}, "Allow"), ({"RecursiveLoop": "off"}, None)])
+def test_lambda_is_told_of_the_loop_where_it_knows_that_setting(given, told):
+    assert made(**given)["RedriveFunction"]["Properties"].get("RecursiveLoop") == told
+
+
 def test_log_group_has_a_name_that_lambda_gives_to_none(world):
     """`cargo lambda deploy sns-redrive` leaves /aws/lambda/sns-redrive behind; the stack has that name too."""
     topic = world.topic()

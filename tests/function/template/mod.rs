@@ -136,7 +136,9 @@ fn the_reference_has_a_row_for_every_parameter_of_a_template() {
 fn lambda_does_not_end_the_loop_that_the_function_counts() {
     let (_, function) = TEMPLATE.split_once("\n  RedriveFunction:\n").unwrap();
     let function = function.split("\n\n").next().unwrap();
-    assert!(function.lines().any(|line| line == "      RecursiveLoop: Allow"), "{function}");
+    let line = "      RecursiveLoop: !If [KnowsRecursiveLoop, Allow, !Ref AWS::NoValue]";
+    assert!(function.lines().any(|it| it == line), "{function}");
+    assert_eq!(parameter_default("RecursiveLoop"), "allow");
 }
 
 /// Returns the values that follow from the function's timeout in seconds: a visibility timeout in seconds,
