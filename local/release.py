@@ -195,7 +195,8 @@ def for_repository(template, arch):
     for name in FOR_PAGES:
         template = without(template, name)
     template = replaced_once(template, "PageTopicArn, ", "")
-    paging = "        - { Key: paging-alarm, Value: !If [HasPageTopic, !Ref LettersInDangerAlarm, none] }\n"
+    paging = 'Value: !If [HasPageTopic, !Select [0, !Split [":", !Ref LettersInDangerAlarm]], none]'
+    paging = f"        - {{ Key: paging-alarm, {paging} }}\n"
     template = replaced_once(template, paging, "")
     default = "    Default: arm64\n    AllowedValues: [arm64, x86_64]\n"
     template = replaced_once(template, default, f"    Default: {arch}\n    AllowedValues: [{arch}]\n")

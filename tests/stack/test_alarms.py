@@ -409,7 +409,7 @@ def sees(alarm, late):
 
 
 def test_alarms_on_metrics_of_sns_and_sqs_see_what_comes_ten_minutes_late():
-    alarms = alarms_of_the_template(Requeue="fifo")
+    alarms = alarms_of_the_template(QueueType="fifo")
     late = {name: alarm for name, alarm in alarms.items() if namespace_of(alarm) in LATE_NAMESPACES}
     # They need bad data in all of their periods: what is late makes them late, and nothing else.
     late = {name: alarm for name, alarm in late.items() if name not in SILENT}

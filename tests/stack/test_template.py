@@ -800,6 +800,45 @@ def test_the_mapping_of_the_dead_letter_queue_is_made_last(parameters):
     assert "Requeue" in parameters or "RequeuePolicy" in waits_for("RequeueMapping", resources)
 
 
+# https://docs.aws.amazon.com/tag-editor/latest/userguide/best-practices-and-strats.html
+TAG_VALUE = re.compile(r"[\w\s.:/=+@-]{0,256}")
+
+
+def test_tags_that_make_the_mapping_wait_are_values_of_tags():
+    """A path may have 512 characters, and some that a tag may not."""
+    arn = f"arn:aws-iso-b:iam::{ACCOUNT}:policy/{'!' * 510}/{'n' * 128}"
+    alarm = f"arn:aws-iso-b:cloudwatch:us-isob-east-1:{ACCOUNT}:alarm:{'n' * 255}"
+    resolver = Resolver(
+        template_as_written(),
+        {"TopicArns": "none", "PageTopicArn": "pages"},
+        names=NamesOfAll(OperatorPolicy=arn, LettersInDangerAlarm=alarm),
+    )
+    tags = resolver.resolve(resources()["DeadLetterMapping"]["Properties"]["Tags"])
+    assert len(tags) == 7
+    assert [tag["Key"] for tag in tags if not TAG_VALUE.fullmatch(tag["Value"])] == []
+
+
+# A changed word replaces a policy, since AWS cannot change its description, and the old one stays attached to roles.
+# https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-iam-managedpolicy.html
+FROZEN_DESCRIPTIONS = {
+    ("template.yaml", "OperatorPolicy"): "Overrides to sns-redrive",
+    ("queues.yaml", "DrainQueuesPolicy"): "sns-redrive on further queues",
+    ("queues.yaml", "WakePolicy"): "Overrides to sns-redrive on further queues",
+}
+
+
+def test_descriptions_of_managed_policies_never_change():
+    described = {
+        (name, logical): resource["Properties"]["Description"]
+        for name in ("template.yaml", "operations.yaml", "queues.yaml")
+        for logical, resource in template_as_written(name)["Resources"].items()
+        if isinstance(resource, dict)
+        and resource["Type"] == "AWS::IAM::ManagedPolicy"
+        and "Description" in resource["Properties"]
+    }
+    assert described == FROZEN_DESCRIPTIONS
+
+
 def test_resources_wait_by_name_for_none_that_a_condition_leaves_out():
     """AWS takes no such name in a DependsOn."""
     for name, resource in resources().items():
