@@ -725,6 +725,16 @@ def test_no_mapping_has_pollers_of_its_own():
         assert "MaximumConcurrency" in properties["ScalingConfig"] and "ProvisionedPollerConfig" not in properties
 
 
+@pytest.mark.parametrize("given,told", [({}, None), ({"InFlightLimit": 500_000}, 500_000)])
+def test_function_is_told_of_a_limit_in_flight_that_support_has_raised(given, told):
+    """Otherwise it moves letters to the requeue, and warns, as if SQS allowed 120,000. An alarm can follow."""
+    variables = made(**given)["RedriveFunction"]["Properties"]["Environment"]["Variables"]
+    assert variables.get("IN_FLIGHT_LIMIT") == told
+    most = template_as_written()["Parameters"]["InFlightLimit"]["MaxValue"]
+    for name in ("template.yaml", "queues.yaml"):
+        assert template_as_written(name)["Parameters"]["InFlightWarning"]["MaxValue"] == most
+
+
 @pytest.mark.parametrize("given,told", [({}, "Allow"), ({"RecursiveLoop": "off"}, None)])
 def test_lambda_is_told_of_the_loop_where_it_knows_that_setting(given, told):
     assert made(**given)["RedriveFunction"]["Properties"].get("RecursiveLoop") == told

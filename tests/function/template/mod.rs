@@ -80,6 +80,7 @@ fn defaults_of_the_template_are_those_of_the_code() {
         assert_eq!(environment()[variable], format!("!Ref {parameter}"));
         assert_eq!(Some(parameter_default(parameter)), default(variable), "{variable}");
     }
+    assert_eq!(Some(parameter_default("InFlightLimit")), default("IN_FLIGHT_LIMIT"));
     assert_eq!(parameter_default("RedrivePolicy"), "", "no policy means the built-in one");
 }
 
