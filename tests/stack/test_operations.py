@@ -53,6 +53,19 @@ def test_the_definition_asks_for_what_the_local_stack_does_not_show():
     assert ["States.ALL"] in [retry["ErrorEquals"] for retry in states["Turn"]["Retry"]]
 
 
+# https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
+CONCURRENCY_OF_NEW_ACCOUNTS = 10
+
+
+def test_a_replay_by_default_leaves_concurrency_to_the_function_in_a_new_account():
+    default = {
+        name: template_as_written(template)["Parameters"][name]["Default"]
+        for template, name in (("operations.yaml", "MaxWorkers"), ("template.yaml", "MaximumConcurrency"))
+    }
+    # The dead-letter queue and the requeue have a mapping each.
+    assert default["MaxWorkers"] + 2 * default["MaximumConcurrency"] < CONCURRENCY_OF_NEW_ACCOUNTS
+
+
 def test_roles_and_log_group_have_what_platform_teams_ask_for():
     boundary, key = "arn:aws:iam::123456789012:policy/boundary", "arn:aws:kms:eu-central-1:123456789012:key/1"
     plain = resources()
