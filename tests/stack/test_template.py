@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 from ministack.core.iam_evaluator import EvalContext, evaluate_resource_policy
 from world import arrived, attributes_of_eventbridge, outcome, policy
 
-from local.deploy import template_as_written
+from local.deploy import expand, template_as_written
 from local.intrinsics import Resolver
 from local.sns import dead_letter, envelope, mark
 from local.stack import ACCOUNT, REGION, ROOT, ROOT_KEYS, Keys, wait_until
@@ -826,6 +826,59 @@ def test_tags_that_make_the_mapping_wait_are_values_of_tags():
     tags = resolver.resolve(resources()["DeadLetterMapping"]["Properties"]["Tags"])
     assert len(tags) == 7
     assert [tag["Key"] for tag in tags if not TAG_VALUE.fullmatch(tag["Value"])] == []
+
+
+# https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html
+INLINE_CHARACTERS, MANAGED_CHARACTERS, MANAGED_POLICIES = 10_240, 6_144, 10
+# https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/cloudformation-limits.html
+PARAMETER_BYTES = 4_096
+TARGETS = {
+    "TargetQueueArns": f"arn:aws:sqs:{REGION}:{ACCOUNT}:",
+    "TargetTopicArns": f"arn:aws:sns:{REGION}:{ACCOUNT}:",
+    "TargetFunctionArns": f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:",
+    "TargetStreamArns": f"arn:aws:firehose:{REGION}:{ACCOUNT}:deliverystream/",
+    "TargetKmsKeyArns": f"arn:aws:kms:{REGION}:{ACCOUNT}:key/",
+}
+
+
+def full(beginning, number=46):
+    """The value of a parameter that lists as many ARNs, and is as long as it may be."""
+    length = (PARAMETER_BYTES + 1) // number - 1
+    return ",".join(f"{beginning}{nth:02}".ljust(length, "x") for nth in range(number))
+
+
+def test_role_takes_as_many_targets_as_its_parameters_do():
+    """Of the template as it is deployed: with everything else that a parameter can switch on."""
+    given = {name: full(beginning) for name, beginning in TARGETS.items()} | {
+        "TopicArns": "none",
+        "NoticeTopicArn": f"arn:aws:sns:{REGION}:{ACCOUNT}:{'n' * 256}",
+        "KmsKeyArn": f"arn:aws:kms:{REGION}:{ACCOUNT}:key/{'k' * 36}",
+        "ExistingArchiveBucket": "b" * 63,
+        "ArchivePrefix": "p" * 256,
+        "SubnetIds": "subnet-0a1b",
+        "SecurityGroupIds": "sg-0a1b",
+        "Tracing": "Active",
+        "Drill": "true",
+        "DiscoverSubscription": "true",
+    }
+    assert all(PARAMETER_BYTES - 90 < len(given[name]) <= PARAMETER_BYTES for name in TARGETS)
+    template = expand({}, given)
+    pseudo = {"AWS::Partition": "aws", "AWS::Region": REGION, "AWS::AccountId": ACCOUNT, "AWS::StackName": "s" * 128}
+    resolver = Resolver(template, given, names=NamesOfAll(RedriveFunctionLogs="l" * 512), pseudo=pseudo)
+
+    def characters(document):
+        # White space does not count.
+        return len(json.dumps(resolver.resolve(document), separators=(",", ":")))
+
+    role = template["Resources"]["RedriveFunctionRole"]["Properties"]
+    assert sum(characters(policy["PolicyDocument"]) for policy in role["Policies"]) <= INLINE_CHARACTERS
+    attached = resolver.resolve(role["ManagedPolicyArns"])
+    assert len(attached) == len(TARGETS) - 1 < MANAGED_POLICIES
+    for name in attached:
+        assert characters(template["Resources"][name]["Properties"]["PolicyDocument"]) <= MANAGED_CHARACTERS
+    # They are all there.
+    said = json.dumps([role["Policies"], *(template["Resources"][name] for name in attached)])
+    assert [name for name in TARGETS if f'{{"Ref": "{name}"}}' not in said] == []
 
 
 # A changed word replaces a policy, since AWS cannot change its description, and the old one stays attached to roles.
