@@ -25,7 +25,8 @@ release: $(VENV)/installed $(CARGO_CYCLONEDX) ## Build the files of a release, i
 	@set -ex; tool=$(BUILT)/$(HOST)/redrivectl/bootstrap; \
 	test -x $$tool || { cargo build --locked --package redrive-ctl; tool=target/debug/redrivectl; }; \
 	$(PY) -m local.release --built $(BUILT) --tool $$tool --out $(DIST) --bucket '$(BUCKET)' --prefix '$(PREFIX)' $(ARCHS)
-	$(VENV)/bin/cfn-lint $(DIST)/template.yaml $(DIST)/operations.yaml $(DIST)/queues.yaml $(DIST)/serverlessrepo.yaml
+	$(VENV)/bin/cfn-lint $(DIST)/template.yaml $(DIST)/operations.yaml $(DIST)/queues.yaml $(DIST)/serverlessrepo.yaml \
+	    $(DIST)/plain-template.yaml $(DIST)/plain-operations.yaml $(DIST)/plain-queues.yaml
 	$(VENV)/bin/sam validate --lint --region eu-central-1 --template $(DIST)/template.yaml
 	$(VENV)/bin/sam validate --lint --region eu-central-1 --template $(DIST)/operations.yaml
 	$(VENV)/bin/sam validate --lint --region eu-central-1 --template $(DIST)/serverlessrepo.yaml

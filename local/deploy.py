@@ -16,6 +16,7 @@ from samtranslator.yaml_helper import yaml_parse
 
 from local.intrinsics import Resolver
 from local.metrics import COMPOSITE, Meter, as_object, lower_alarms
+from local.plain import NoManagedPolicies
 from local.stack import ACCOUNT, REGION, ROOT, Keys, Stack, StackError, wait_until
 
 # Resource types that ministack 1.5.33 does not create. A template that has them is deployed without, and each is named.
@@ -308,13 +309,6 @@ def expand(packages, values, name="template.yaml"):
             resource["Properties"]["CodeUri"] = packages.get(binary, "s3://none/none")
     os.environ.setdefault("AWS_DEFAULT_REGION", REGION)
     return transform(template, dict(values), NoManagedPolicies())
-
-
-class NoManagedPolicies:
-    """SAM would ask IAM for these; the template uses none."""
-
-    def load(self):
-        return {}
 
 
 def with_numbers(template, values):

@@ -16,6 +16,7 @@ import zipfile
 from datetime import UTC, datetime
 from pathlib import Path
 
+from local.plain import plain_text
 from local.stack import ROOT
 
 FUNCTIONS = ["sns-redrive", "sns-redrive-replay", "sns-redrive-widget"]
@@ -31,6 +32,8 @@ COMPLETIONS = {
 # Each template with the functions that it deploys.
 TEMPLATES = {"template.yaml": ["sns-redrive"], "operations.yaml": ["sns-redrive-replay", "sns-redrive-widget"]}
 QUEUES = "queues.yaml"
+# The same templates without a transform.
+PLAIN = "plain-{}"
 # The variant of template.yaml for the Serverless Application Repository, and what its metadata names beside it.
 REPOSITORY = "serverlessrepo.yaml"
 NAMED_BESIDE = ["LICENSE", "README.md"]
@@ -83,6 +86,8 @@ def main(arguments=None):
         (out / name).write_text(packaged((ROOT / name).read_text(), functions, prefix, options.bucket))
     # It has none.
     shutil.copyfile(ROOT / QUEUES, out / QUEUES)
+    for name in [*TEMPLATES, QUEUES]:
+        (out / PLAIN.format(name)).write_text(plain_text(name, (out / name).read_text()))
     (out / REPOSITORY).write_text(for_repository((ROOT / "template.yaml").read_text(), options.arch[0]))
     for name in NAMED_BESIDE:
         shutil.copyfile(ROOT / name, out / name)

@@ -1,6 +1,7 @@
 """What `make release` makes of the templates and of the built functions."""
 
 import base64
+import collections
 import hashlib
 import io
 import json
@@ -15,12 +16,12 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import yaml
 from samtranslator.translator.transform import transform
 from samtranslator.yaml_helper import yaml_parse
 
 from local import release
 from local.deploy import (
-    NoManagedPolicies,
     built_function,
     create,
     leave_out,
@@ -29,8 +30,12 @@ from local.deploy import (
     with_conditions,
     with_numbers,
 )
+from local.intrinsics import Resolver
 from local.metrics import lower_alarms
-from local.stack import REGION, ROOT
+from local.plain import NoManagedPolicies, plain_text
+from local.queues import expanded
+from local.stack import ACCOUNT, REGION, ROOT
+from local.subscribers import create_queue
 
 
 @pytest.mark.parametrize(("name", "functions"), release.TEMPLATES.items())
@@ -53,23 +58,117 @@ def test_the_released_template_differs_in_where_the_code_is(name, functions):
     assert released == written
 
 
-def test_the_released_template_deploys_the_released_package(stack, monkeypatch):
-    monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
-    package = release.lambda_zip(built_function().read_bytes())
-    values = {"CodeBucket": "releases", "TopicArns": "arn:aws:sns:eu-central-1:000000000000:payments"}
+def created(stack, name, template, values):
+    """Creates a stack of a template without a transform. Returns its outputs."""
+    template = with_conditions(with_batch_names(with_numbers(template, values)), values)
+    lower_alarms(template, name, None)
+    leave_out(template)
+    return create(stack, "s3://releases/template", name, template, values)
+
+
+@pytest.fixture(scope="module")
+def released(stack):
+    """The released packages in a bucket: of each function, which is itself."""
     s3 = stack.client("s3")
     s3.create_bucket(Bucket="releases", CreateBucketConfiguration={"LocationConstraint": REGION})
-    s3.put_object(Bucket="releases", Key="sns-redrive/1.2.3/sns-redrive-arm64.zip", Body=package)
+    packages = {}
+    for function in release.FUNCTIONS:
+        packages[function] = release.lambda_zip(built_function(function).read_bytes())
+        s3.put_object(Bucket="releases", Key=f"sns-redrive/1.2.3/{function}-arm64.zip", Body=packages[function])
+    return packages
 
+
+def digest_of_code(stack, function):
+    return stack.client("lambda").get_function_configuration(FunctionName=function)["CodeSha256"]
+
+
+def digest(package):
+    return base64.b64encode(hashlib.sha256(package).digest()).decode()
+
+
+VALUES = {"CodeBucket": "releases", "TopicArns": "arn:aws:sns:eu-central-1:000000000000:payments"}
+
+
+def test_the_released_template_deploys_the_released_package(stack, released, monkeypatch):
+    monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
     text = release.packaged((ROOT / "template.yaml").read_text(), ["sns-redrive"], "sns-redrive/1.2.3")
-    template = transform(yaml_parse(text), dict(values), NoManagedPolicies())
-    template = with_conditions(with_batch_names(with_numbers(template, values)), values)
-    lower_alarms(template, "released", None)
-    leave_out(template)
-    outputs = create(stack, "s3://releases/template", "released", template, values)
+    template = transform(yaml_parse(text), dict(VALUES), NoManagedPolicies())
+    outputs = created(stack, "released", template, VALUES)
+    assert digest_of_code(stack, outputs["FunctionName"]) == digest(released["sns-redrive"])
 
-    deployed = stack.client("lambda").get_function_configuration(FunctionName=outputs["FunctionName"])
-    assert deployed["CodeSha256"] == base64.b64encode(hashlib.sha256(package).digest()).decode()
+
+# --- without a transform, for StackSets of an organisation
+
+
+def plain(name):
+    """A template without a transform, as a release has it."""
+    text = (ROOT / name).read_text()
+    if functions := release.TEMPLATES.get(name):
+        text = release.packaged(text, functions, "sns-redrive/1.2.3")
+    return yaml_parse(plain_text(name, text))
+
+
+@pytest.mark.parametrize("name", [*release.TEMPLATES, release.QUEUES])
+def test_plain_templates_have_no_transform_and_no_resource_of_one(name):
+    template = plain(name)
+    assert "Transform" not in template
+    assert not [r["Type"] for r in template["Resources"].values() if r["Type"].startswith("AWS::Serverless::")]
+    assert "Fn::ForEach" not in json.dumps(template)
+
+
+@pytest.mark.parametrize("name", release.TEMPLATES)
+def test_plain_templates_are_otherwise_as_written(name):
+    written = yaml_parse(release.packaged((ROOT / name).read_text(), release.TEMPLATES[name], "sns-redrive/1.2.3"))
+    template = plain(name)
+    del written["Transform"]
+    for section in written.keys() - {"Resources"}:
+        assert template[section] == written[section], section
+    assert template["Resources"].keys() == written["Resources"].keys()
+    for logical, resource in written["Resources"].items():
+        if not resource["Type"].startswith("AWS::Serverless::"):
+            assert template["Resources"][logical] == resource, logical
+
+
+def test_plain_templates_deploy_the_same_functions_queues_and_state_machine(stack, released):
+    outputs = created(stack, "plain", plain("template.yaml"), VALUES)
+    assert digest_of_code(stack, outputs["FunctionName"]) == digest(released["sns-redrive"])
+
+    values = {"CodeBucket": "releases", "Stack": "plain", "ConsoleWidget": "on"}
+    operations = created(stack, "plain-operations", plain("operations.yaml"), values)
+    assert digest_of_code(stack, operations["ReplayFunctionName"]) == digest(released["sns-redrive-replay"])
+    assert digest_of_code(stack, operations["ConsoleFunctionArn"]) == digest(released["sns-redrive-widget"])
+    machine = stack.client("stepfunctions").describe_state_machine(stateMachineArn=operations["ReplayStateMachineArn"])
+    assert operations["ReplayFunctionName"] in machine["definition"]
+
+    arns = [create_queue(stack, f"plain-{name}", "none")[1] for name in ("bills", "mails", "refunds")]
+    # One was taken off the list.
+    values = {"Stack": "plain", "DeadLetterQueueArn1": arns[0], "DeadLetterQueueArn3": arns[2]}
+    created(stack, "plain-queues", plain("queues.yaml"), values)
+    found = stack.client("lambda").list_event_source_mappings(FunctionName=outputs["FunctionName"])
+    sources = {mapping["EventSourceArn"] for mapping in found["EventSourceMappings"]}
+    assert sources & set(arns) == {arns[0], arns[2]}
+
+
+def test_plain_queues_are_those_of_the_list():
+    """Each queue has the resources that Fn::ForEach makes of it, and both policies name all queues."""
+    arns = [f"arn:aws:sqs:{REGION}:{ACCOUNT}:{name}" for name in ("bills", "mails")]
+    given = {f"DeadLetterQueueArn{n}": arn for n, arn in enumerate(arns, 1)}
+
+    def made(template, values):
+        resolver = Resolver(template, values, names=collections.defaultdict(str), pseudo={"AWS::StackName": "more"})
+        there = [r for r in template["Resources"].values() if "Condition" not in r or resolver.holds(r["Condition"])]
+        return sorted(json.dumps(resolver.resolve({**r, "Condition": None}), sort_keys=True) for r in there)
+
+    values = {"DeadLetterQueueArns": ",".join(arns)}
+    assert made(plain("queues.yaml"), given) == made(expanded(values), values)
+
+
+@pytest.mark.parametrize("name", [*release.TEMPLATES, release.QUEUES])
+def test_cfn_lint_accepts_plain_templates(name, tmp_path):
+    (tmp_path / name).write_text(yaml.safe_dump(plain(name), sort_keys=False))
+    command = [Path(sys.executable).with_name("cfn-lint"), tmp_path / name]
+    ran = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stdout
 
 
 def test_a_template_that_cannot_be_packaged_is_refused():
@@ -232,6 +331,9 @@ def test_a_release_lists_its_files_and_what_they_were_made_of(tmp_path):
         "template.yaml",
         "operations.yaml",
         "queues.yaml",
+        "plain-template.yaml",
+        "plain-operations.yaml",
+        "plain-queues.yaml",
         "serverlessrepo.yaml",
         "LICENSE",
         "README.md",
@@ -240,5 +342,8 @@ def test_a_release_lists_its_files_and_what_they_were_made_of(tmp_path):
     assert sums == {name: digest for name, digest in release.digests_of(out).items() if name in files}
     statement = json.loads((out / release.PROVENANCE).read_text())
     assert {subject["name"]: subject["digest"]["sha256"] for subject in statement["subject"]} == sums
+    for name in [*release.TEMPLATES, release.QUEUES]:
+        assert "\nTransform:" in (out / name).read_text()
+        assert "\nTransform:" not in (out / release.PLAIN.format(name)).read_text()
     [source] = [d for d in statement["predicate"]["buildDefinition"]["resolvedDependencies"] if d["name"] == "source"]
     assert len(source["digest"]["gitCommit"]) == 40
