@@ -4,6 +4,7 @@ Their commands of the AWS CLI exist, by the models of AWS's own SDK. Their permi
 log messages that they quote are logged.
 """
 
+import json
 import re
 import shlex
 
@@ -67,6 +68,17 @@ def test_the_pages_have_such_commands():
     assert len(list(commands())) > 25
 
 
+# --- keys
+
+
+def test_the_key_that_lets_sns_in_asks_for_the_topic_alone():
+    """Whether SNS gives KMS its account is not known, and a condition on what is not there lets nobody in."""
+    page = (ROOT / "docs" / "security.md").read_text().split("\n## Encryption\n")[1]
+    [statement] = [json.loads(block) for block in re.findall(r"```json\n(.*?)```", page, re.DOTALL)]
+    assert statement["Principal"] == {"Service": "sns.amazonaws.com"}
+    assert [list(keys) for keys in statement["Condition"].values()] == [["aws:SourceArn"]]
+
+
 # --- permissions
 
 ROLES = {
@@ -93,7 +105,11 @@ def test_permissions_page_has_the_actions_of_each_role(of, chapter):
     template, role = of
     page = (ROOT / "docs" / "reference" / "permissions.md").read_text()
     rows = page.split(f"\n## {chapter}\n")[1].split("\n## ")[0]
-    granted = actions_in(template_as_written(template)["Resources"][role]["Properties"]["Policies"])
+    resources = template_as_written(template)["Resources"]
+    properties = resources[role]["Properties"]
+    # Each is there if its condition holds.
+    attached = [resources[policy["Fn::If"][1]["Ref"]] for policy in properties.get("ManagedPolicyArns", [])]
+    granted = actions_in([properties["Policies"], attached])
     # The page's introduction has the log's actions. Of a VPC's the page says only how many there are.
     granted = {action for action in granted if not action.startswith(("logs:", "ec2:"))}
     assert set(re.findall(r"`([a-z0-9]+:[A-Z]\w+)`", rows)) == granted
