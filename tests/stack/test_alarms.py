@@ -496,6 +496,19 @@ def test_alarm_goes_off_while_observe_mode_leaves_a_letter_alone_for_more_than_a
         wait_until(lambda: not is_on(), 45, "the alarm to be OK", every=0.3)
 
 
+def test_the_runbook_names_the_metric_of_sns_sqs_and_lambda_that_an_alarm_watches():
+    entries = (ROOT / "docs" / "guide" / "runbook.md").read_text().split("\n### ")
+    unnamed = []
+    for name, alarm in alarms_of_the_template().items():
+        if namespace_of(alarm) == "SnsRedrive":
+            continue
+        [entry] = [entry for entry in entries if entry.startswith(f"{name}\n")]
+        query = query_of(alarm["Metrics"]) if "Metrics" in alarm else None
+        metrics = [query["metric"]] if query else [metric for _, metric, *_ in sources_of(alarm.get("Metrics", []))]
+        unnamed += [(name, metric) for metric in metrics or [alarm["MetricName"]] if metric not in entry]
+    assert unnamed == []
+
+
 def test_without_somebody_to_page_there_is_no_alarm_for_it():
     template = template_as_written()
     resolver = Resolver(template, {"TopicArns": "none"})
