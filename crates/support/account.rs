@@ -137,6 +137,23 @@ impl TestAccount {
         self.aws.act("test", |it, _| (it.sns.page, it.s3.page) = (entries, entries));
     }
 
+    /// Makes S3 deny access to objects that do not exist, as it does to those who may not list the bucket.
+    pub fn deny_missing_objects(&self) {
+        self.aws.act("test", |it, _| it.s3.denies_missing = true);
+    }
+
+    /// Deletes each object whose key has this text when it is read, as a lifecycle rule may do once it was listed.
+    pub fn delete_when_read(&self, text: &'static str) {
+        let aws = self.aws.clone();
+        self.script(move |call| {
+            if call.operation == "GetObject" && call.target.contains(text) {
+                let place = call.target.split_once('/').unwrap_or_default();
+                aws.act("lifecycle", |it, _| it.s3.remove(place));
+            }
+            SimFault::Pass
+        });
+    }
+
     /// Creates a queue, or gives one other attributes.
     pub fn queue(&self, name: &str, attributes: &[(&str, &str)]) {
         let given = |name: &str| attributes.iter().find(|(it, _)| *it == name).map(|(_, value)| *value);

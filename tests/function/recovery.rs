@@ -174,6 +174,34 @@ async fn only_those_are_woken_that_waited_for_the_endpoint_when_it_came_back() {
     assert_eq!(ids, ["failed-since", "held"]);
 }
 
+/// S3 may do so, even to those who may list the key.
+#[tokio::test]
+async fn an_outage_is_lived_through_where_s3_denies_access_to_what_does_not_exist() {
+    let world = world(&[]);
+    world.cloud.deny_missing_objects();
+    for ran in outage(&world).await {
+        assert_eq!(ran.metrics()["OverridesUnread"], 0, "{}", ran.text);
+        assert!(!ran.text.contains("not read"), "{}", ran.text);
+    }
+    assert_eq!(woken(&world).len(), 10);
+}
+
+#[tokio::test]
+async fn an_object_of_the_list_that_is_gone_keeps_no_other_letter_waiting() {
+    for denies in [false, true] {
+        let world = world(&[]);
+        if denies {
+            world.cloud.deny_missing_objects();
+        }
+        put_recovery(&world);
+        put_list(&world, "3000", &[listed("gone", &json!({}))]);
+        put_list(&world, "3100", &[listed("there", &json!({}))]);
+        world.cloud.delete_when_read("T113000");
+        world.run([&RecordBuilder::envelope("first")]).await;
+        assert_eq!(woken(&world), ["handle-there"], "denies: {denies}");
+    }
+}
+
 /// By then its letters wait for hours, and nobody might see it fail for two minutes.
 #[tokio::test]
 async fn an_endpoint_that_fails_again_once_it_is_back_gets_a_scout_soon() {

@@ -22,6 +22,9 @@ pub struct S3 {
     buckets: BTreeMap<String, BTreeMap<String, SimObject>>,
     /// The number of entries on a page of a listing, if a world wants smaller pages than S3's.
     pub page: usize,
+    /// True if S3 denies access to an object that does not exist, as it does to those who may not list the bucket.
+    /// <https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html>
+    pub denies_missing: bool,
 }
 
 /// An object.
@@ -86,7 +89,7 @@ pub struct SimListing {
 
 impl Default for S3 {
     fn default() -> Self {
-        Self { buckets: BTreeMap::new(), page: MAX_KEYS }
+        Self { buckets: BTreeMap::new(), page: MAX_KEYS, denies_missing: false }
     }
 }
 
@@ -151,7 +154,8 @@ impl S3 {
     /// Carries out `GetObject`. `unless` is `If-None-Match`, whose tag makes the answer 304.
     /// <https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html>
     pub fn get_object(&self, (bucket, key): (&str, &str), unless: Option<&str>) -> Result<&SimObject, Error> {
-        let object = self.buckets.get(bucket).ok_or_else(no_bucket)?.get(key).ok_or_else(no_key)?;
+        let missing = || if self.denies_missing { denied() } else { no_key() };
+        let object = self.buckets.get(bucket).ok_or_else(no_bucket)?.get(key).ok_or_else(missing)?;
         if unless.is_some_and(|tag| is_tag(object, tag)) {
             return Err(Error::new(304, "NotModified", "Not Modified"));
         }
@@ -202,6 +206,10 @@ fn precondition() -> Error {
 
 fn no_key() -> Error {
     Error::new(404, "NoSuchKey", "The specified key does not exist.")
+}
+
+fn denied() -> Error {
+    Error::new(403, "AccessDenied", "Access Denied")
 }
 
 fn no_bucket() -> Error {

@@ -33,6 +33,9 @@ fn a_write_may_have_a_condition() {
         assert_eq!(it.s3.get_object(("archive", "a"), Some(&second)).unwrap_err().status, 304);
         assert_eq!(it.s3.get_object(("archive", "b"), None).unwrap_err().code, "NoSuchKey");
         assert_eq!(it.s3.get_object(("none", "b"), None).unwrap_err().code, "NoSuchBucket");
+        it.s3.denies_missing = true;
+        assert_eq!(it.s3.get_object(("archive", "b"), None).unwrap_err().status, 403);
+        assert_eq!(it.s3.get_object(("archive", "a"), None).unwrap().bytes, b"2");
     });
 }
 

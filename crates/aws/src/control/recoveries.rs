@@ -1,6 +1,5 @@
 //! Reads and writes the document of recoveries, and reads the parts of the list of waiting letters that an instance claims.
 
-use aws_sdk_s3::error::ProvideErrorMetadata;
 use aws_sdk_s3::primitives::ByteStream;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use redrive_core::arn::Arn;
@@ -12,7 +11,7 @@ use redrive_core::waiting::{
 use tokio::time::Instant;
 
 use super::{ControlObjects, waiting};
-use crate::clients::{failure_of_call, in_time, is_condition};
+use crate::clients::{failure_of_call, in_time, is_absent, is_condition};
 
 /// The number of objects read at the same time, and the greatest size of one, in bytes: 10,000 letters are listed by redrivectl
 /// only.
@@ -115,11 +114,13 @@ impl ControlObjects {
     }
 
     async fn lines_of(&self, key: String) -> Result<Vec<WaitingLetter>, Failure> {
-        let get = self.s3.get_object().bucket(&self.bucket).key(key);
+        let get = self.s3.get_object().bucket(&self.bucket).key(&key);
         let answer = match Box::pin(get.send()).await {
             Ok(answer) => answer,
-            Err(error) if error.code() == Some("NoSuchKey") => return Ok(Vec::new()),
-            Err(error) => return Err(failure_of_call(&error)),
+            Err(error) => {
+                let is_absent = is_absent(&self.s3, &self.bucket, &key, &error).await;
+                return if is_absent { Ok(Vec::new()) } else { Err(failure_of_call(&error)) };
+            }
         };
         // One that is too large, or breaks off, is left to redrivectl and to the schedules.
         let Some(bytes) = waiting::body(answer.body, MAX_OBJECT_BYTES).await else { return Ok(Vec::new()) };

@@ -3,7 +3,6 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use aws_sdk_s3::error::ProvideErrorMetadata;
 use aws_sdk_s3::primitives::ByteStream;
 use futures_util::stream::{self, StreamExt};
 use jiff::{SignedDuration, Timestamp};
@@ -17,7 +16,7 @@ use redrive_core::waiting::{
 use tokio::time::Instant;
 
 use super::ControlObjects;
-use crate::clients::failure_of_call;
+use crate::clients::{failure_of_call, is_absent};
 
 /// The number of objects read at the same time.
 const CONCURRENT_LIST_READS: usize = 32;
@@ -346,8 +345,10 @@ async fn get(control: &ControlObjects, key: String) -> ListObject {
             };
             ListObject::Read(key, bytes)
         }
-        // The bucket's lifecycle rule has deleted the object.
-        Err(error) if error.code() == Some("NoSuchKey") => ListObject::Gone(key),
-        Err(_) => ListObject::Unreadable,
+        Err(error) => {
+            // The bucket's lifecycle rule may have deleted the object.
+            let is_absent = is_absent(&control.s3, &control.bucket, &key, &error).await;
+            if is_absent { ListObject::Gone(key) } else { ListObject::Unreadable }
+        }
     }
 }

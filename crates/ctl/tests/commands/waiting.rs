@@ -241,6 +241,21 @@ async fn a_list_of_many_pages_and_queues_is_read_to_its_end() {
     );
 }
 
+/// Its letters are no longer hidden: the bucket deletes an object when the longest hiding is over.
+#[tokio::test]
+async fn an_object_of_the_list_that_is_gone_is_left_out_though_s3_denies_access_to_it() {
+    for denies in [false, true] {
+        let cloud = outage();
+        list(&cloud, "2026-11-01T11:30:00Z", &lines(&[letter("gone", &json!({}))]));
+        if denies {
+            cloud.deny_missing_objects();
+        }
+        cloud.delete_when_read("T113000");
+        let told = waiting(&cloud, &["--json"]).await.json();
+        assert_eq!((&told["unread"], &told["letters"]), (&json!(0), &json!(3)), "denies: {denies}");
+    }
+}
+
 /// The function writes no such object, and anyone who may write to the control prefix must not exhaust a reader's memory.
 #[tokio::test]
 async fn an_object_of_the_list_that_is_too_large_is_not_read() {
