@@ -32,6 +32,7 @@ pub struct RedriveFunction {
     notices: Option<NoticePublisher>,
     namespace: String,
     queue_metrics: QueueMetrics,
+    metrics_level: &'static str,
     name: Option<String>,
     clock: InstanceClock,
     metrics_to: MetricsSink,
@@ -122,6 +123,7 @@ impl RedriveFunction {
             notices,
             namespace: settings.metrics_namespace,
             queue_metrics: settings.queue_metrics,
+            metrics_level: telemetry::level_that_passes(settings.log_level.as_deref()),
             name: settings.function_name,
             clock,
             metrics_to,
@@ -213,7 +215,7 @@ impl RedriveFunction {
                 notices_failed,
             };
             let metrics = telemetry::summarise(&reports, run);
-            (self.metrics_to)(&metrics.to_line(&self.namespace, self.queue_metrics));
+            (self.metrics_to)(&metrics.to_line(&self.namespace, self.queue_metrics, self.metrics_level));
         }
         response(&reports).inspect_err(bad_event)
     }

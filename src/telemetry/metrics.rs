@@ -3,8 +3,9 @@
 //! `CloudWatch` bills a metric by the hours in which it has data. So the object leaves out what is zero, and only
 //! ten metrics are there by queue unless `QUEUE_METRICS` is `all`; the values of the others are fields of the line. The
 //! metrics of the template's alarms are there again by function, summed over what an alarm covers, so that an
-//! alarm watches one metric for any number of queues. The object is a log line too: Lambda's log controls read `timestamp` and `level`, and an
-//! `ApplicationLogLevel` above INFO drops it.
+//! alarm watches one metric for any number of queues. The object is a log line too: Lambda's log controls read
+//! `timestamp` and `level`, and drop what is below the `ApplicationLogLevel`. So the line has that level itself, and no
+//! level silences the alarms.
 //! <https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html>
 
 use jiff::{SignedDuration, Timestamp};
@@ -200,6 +201,16 @@ pub fn summarise(reports: &[LetterReport], run: InvocationSummary<'_>) -> Invoca
     }
 }
 
+/// Returns the level of lines that Lambda lets pass whatever its log level: that level itself, INFO at least. `told` is Lambda's
+/// variable `AWS_LAMBDA_LOG_LEVEL`.
+/// <https://docs.aws.amazon.com/lambda/latest/dg/monitoring-cloudwatchlogs-log-level.html>
+#[must_use]
+pub fn level_that_passes(told: Option<&str>) -> &'static str {
+    let told = told.unwrap_or_default();
+    let above = ["WARN", "ERROR", "FATAL"].into_iter().find(|level| level.eq_ignore_ascii_case(told));
+    above.unwrap_or("INFO")
+}
+
 /// Returns the metric of the letters archived for a reason, and the one by which an alarm watches them: the same
 /// one, a sum over several reasons, or none if an operator wanted the archiving.
 fn names_of(reason: ArchiveReason) -> (&'static str, Option<&'static str>) {
@@ -252,9 +263,9 @@ impl InvocationMetrics {
         self.of_queue.iter().chain(&self.sums)
     }
 
-    /// Returns the object as one line, with its line end.
+    /// Returns the object as one line of this level, with its line end.
     #[must_use]
-    pub fn to_line(&self, namespace: &str, of_queue: QueueMetrics) -> String {
+    pub fn to_line(&self, namespace: &str, of_queue: QueueMetrics, level: &str) -> String {
         let directive = |dimension: &str, metrics: Vec<Value>| json!({ "Namespace": namespace, "Dimensions": [[dimension]], "Metrics": metrics });
         let written = |metric: &&Metric| of_queue == QueueMetrics::All || metric.is_essential();
         let written = self.of_queue.iter().filter(written).map(Metric::definition);
@@ -263,7 +274,7 @@ impl InvocationMetrics {
             self.all().filter(|metric| metric.is_watched()).map(Metric::definition).collect();
         let mut object = json!({
             "timestamp": self.at,
-            "level": "INFO",
+            "level": level,
             "request_id": self.request_id,
             "Queue": self.queue,
         });

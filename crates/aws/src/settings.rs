@@ -40,6 +40,8 @@ pub struct Settings {
     pub queue_metrics: QueueMetrics,
     /// `AWS_LAMBDA_FUNCTION_NAME`, which Lambda sets. `None` outside Lambda.
     pub function_name: Option<String>,
+    /// `AWS_LAMBDA_LOG_LEVEL`, which Lambda sets. Lambda drops log lines below it.
+    pub log_level: Option<String>,
     /// `NOTICE_TOPIC_ARN`.
     pub notice_topic: Option<Arn>,
     /// `MAX_CONCURRENCY`.
@@ -236,6 +238,7 @@ impl Settings {
             metrics_namespace: note(&mut faults, metrics_namespace(&given), String::new()),
             queue_metrics: note(&mut faults, queue_metrics(&given), QueueMetrics::Essential),
             function_name: given("AWS_LAMBDA_FUNCTION_NAME"),
+            log_level: given("AWS_LAMBDA_LOG_LEVEL"),
             notice_topic: note(&mut faults, notice_topic(&given), None),
             max_concurrency: note(&mut faults, number(&given, "MAX_CONCURRENCY", 1, 1000), 1),
             http_targets: note(&mut faults, http_targets(&given), HttpTargets::Off),

@@ -9,8 +9,8 @@ use redrive_core::failure::{Failure, FailureClass};
 /// The variable that only the function itself can follow.
 const POLICY_FILE: &str = "REDRIVE_POLICY_FILE";
 
-/// The log levels that let lines with metrics pass.
-const METRIC_LOG_LEVELS: [ApplicationLogLevel; 3] =
+/// The log levels that let all lines pass.
+const FULL_LOG_LEVELS: [ApplicationLogLevel; 3] =
     [ApplicationLogLevel::Trace, ApplicationLogLevel::Debug, ApplicationLogLevel::Info];
 
 /// The settings of a deployed function.
@@ -24,14 +24,14 @@ pub struct DeployedSettings {
     pub policy: Option<String>,
 }
 
-/// Returns the function's log level if Lambda drops the log lines with the metrics by it.
+/// Returns the function's log level if lines are missing from its log by it: those of letters that are well. Metrics are not.
 /// <https://docs.aws.amazon.com/lambda/latest/dg/monitoring-cloudwatchlogs-log-level.html>
 #[must_use]
-pub fn level_without_metrics(answer: &GetFunctionConfigurationOutput) -> Option<&ApplicationLogLevel> {
+pub fn quiet_log_level(answer: &GetFunctionConfigurationOutput) -> Option<&ApplicationLogLevel> {
     let logging = answer.logging_config().filter(|logging| logging.log_format() == Some(&LogFormat::Json));
     logging
         .and_then(|logging| logging.application_log_level())
-        .filter(|level| !METRIC_LOG_LEVELS.contains(level))
+        .filter(|level| !FULL_LOG_LEVELS.contains(level))
 }
 
 impl DeployedSettings {

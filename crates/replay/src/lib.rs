@@ -86,7 +86,7 @@ mod worker;
 mod worker_context;
 
 pub use control::ReplayControl;
-pub use deployed::{DeployedSettings, level_without_metrics};
+pub use deployed::{DeployedSettings, quiet_log_level};
 pub use error::{ErrorKind, ReplayError};
 pub use lane::{LaneDone, RoundLane};
 pub use letter::{NotReplayable, RecordLocation};

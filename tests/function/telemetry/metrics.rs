@@ -117,6 +117,17 @@ async fn one_object_per_invocation_holds_what_is_not_zero_and_the_essential_metr
     );
 }
 
+/// Lambda drops lines below its log level, and lets those of that level pass.
+#[tokio::test]
+async fn metrics_have_the_level_from_which_lambda_lets_lines_pass() {
+    let same = ["INFO", "WARN", "ERROR", "FATAL"].map(|level| (level, level));
+    for (given, level) in same.into_iter().chain([("", "INFO"), ("TRACE", "INFO"), ("debug", "INFO")]) {
+        let world = FunctionWorld::new(&[("AWS_LAMBDA_LOG_LEVEL", given)]);
+        let ran = world.run([&RecordBuilder::envelope("a")]).await;
+        assert_eq!(ran.metrics()["level"], level, "{given}");
+    }
+}
+
 #[tokio::test]
 async fn held_failed_deferred_and_observed_letters_are_counted() {
     let world = FunctionWorld::new(&[("METRICS_NAMESPACE", "Shop/Letters"), ("QUEUE_METRICS", "all")]);
@@ -346,7 +357,7 @@ fn a_queue_has_ten_metrics_or_every_one_with_its_unit() {
         report.arrived = true;
     }
     let line = |of_queue| {
-        let line = summarise(&reports, full_run(&queue, None)).to_line("SnsRedrive", of_queue);
+        let line = summarise(&reports, full_run(&queue, None)).to_line("SnsRedrive", of_queue, "INFO");
         serde_json::from_str::<Value>(&line).unwrap()
     };
     let (all, essential) = (line(QueueMetrics::All), line(QueueMetrics::Essential));
@@ -370,7 +381,7 @@ fn a_reason_to_archive_counts_for_the_one_alarm_that_it_calls() {
     let called = ArchiveReason::ALL.map(|reason| {
         let report = report(Outcome::Archived(reason));
         let line: Value =
-            serde_json::from_str(&summarise(&[report], run).to_line("SnsRedrive", QueueMetrics::All))
+            serde_json::from_str(&summarise(&[report], run).to_line("SnsRedrive", QueueMetrics::All, "INFO"))
                 .unwrap();
         let watched = line["_aws"]["CloudWatchMetrics"][1]["Metrics"].as_array();
         let names = watched.into_iter().flatten().map(|metric| metric["Name"].as_str().unwrap());

@@ -6,7 +6,6 @@ use aws_sdk_cloudwatch::primitives::DateTime;
 use aws_sdk_cloudwatch::types::{
     AlarmType, Dimension, Metric, MetricDataQuery, MetricStat, StateValue, StatusCode,
 };
-use aws_sdk_lambda::types::ApplicationLogLevel;
 use jiff::{SignedDuration, Timestamp};
 use redrive_aws::clients::failure_of_call;
 use redrive_core::arn::Arn;
@@ -17,7 +16,6 @@ use tokio::time::timeout_at;
 
 use super::collect::{read_overrides, read_recoveries, too_late, unread};
 use super::letter_counts::{ChartSpan, PARTS};
-use super::policy;
 use super::time_limits::PageDeadlines;
 use crate::account::{BucketPrefix, ConsoleAccount, ConsoleClients};
 
@@ -157,9 +155,8 @@ pub(crate) async fn now(
     times: PageDeadlines,
 ) -> (PresentState, Vec<String>) {
     let mut unread = Vec::new();
-    let (queues, level, recoveries, overrides, replays, alarms) = tokio::join!(
+    let (queues, recoveries, overrides, replays, alarms) = tokio::join!(
         timeout_at(times.end, metrics(account, clients, span)),
-        timeout_at(times.end, level_without_metrics(account, clients)),
         read_recoveries(account, clients, times.end),
         read_overrides(account, clients, times.end),
         timeout_at(times.end, replays(account, clients)),
@@ -168,12 +165,6 @@ pub(crate) async fn now(
     let queues = keep(queues.unwrap_or_else(|_| Err(too_late("the metrics"))), &mut unread);
     if queues.as_ref().is_some_and(|read| !read.is_whole) {
         unread.push("some data points of the metrics: CloudWatch did not give all of them".to_owned());
-    }
-    let level = level.unwrap_or_else(|_| Err(too_late("the function's log level")));
-    if let Some(level) = keep(level, &mut unread).flatten() {
-        unread.push(format!(
-            "the function's metrics: its log level is {level}, and Lambda drops the lines that carry them. Set it to INFO"
-        ));
     }
     let present = account.clock.now();
     let recoveries = keep(recoveries, &mut unread).filter(|_| account.control.is_some());
@@ -215,14 +206,6 @@ pub(crate) async fn now(
 
 fn keep<T>(read: Result<T, String>, unread: &mut Vec<String>) -> Option<T> {
     read.map_err(|why| unread.push(why)).ok()
-}
-
-async fn level_without_metrics(
-    account: &ConsoleAccount,
-    clients: &ConsoleClients,
-) -> Result<Option<ApplicationLogLevel>, String> {
-    let Some(function) = &account.function else { return Ok(None) };
-    policy::level_without_metrics(clients, function).await
 }
 
 /// The queues with their metrics.

@@ -1,7 +1,5 @@
-//! The policy and the log level from the function's configuration.
+//! The policy from the function's configuration.
 
-use aws_sdk_lambda::operation::get_function_configuration::GetFunctionConfigurationOutput;
-use aws_sdk_lambda::types::ApplicationLogLevel;
 use redrive_aws::clients::failure_of_call;
 use redrive_core::policy::Policy;
 use redrive_replay::DeployedSettings;
@@ -11,28 +9,12 @@ use crate::account::ConsoleClients;
 
 /// Reads the function's policy.
 pub(crate) async fn policy(clients: &ConsoleClients, function: &str) -> Result<Policy, String> {
-    let answer = configuration(clients, function).await?;
+    let answer = clients.lambda.get_function_configuration().function_name(function).send().await;
+    let answer = answer.map_err(|error| unread("lambda:GetFunctionConfiguration", &failure_of_call(&error)))?;
     let mut deployed = DeployedSettings::read(&answer).map_err(|failure| unread("kms:Decrypt", &failure))?;
     if deployed.has_policy_file {
         return Err("it lies in a file that is packaged with the function".to_owned());
     }
     deployed.read_policy(&clients.s3).await.map_err(|unread| unread.to_string())?;
     deployed.settings.map(|settings| settings.policy).map_err(|bad| bad.to_string())
-}
-
-/// Reads the function's log level, if it makes Lambda drop the log lines that carry the metrics.
-pub(crate) async fn level_without_metrics(
-    clients: &ConsoleClients,
-    function: &str,
-) -> Result<Option<ApplicationLogLevel>, String> {
-    let answer = configuration(clients, function).await?;
-    Ok(redrive_replay::level_without_metrics(&answer).cloned())
-}
-
-async fn configuration(
-    clients: &ConsoleClients,
-    function: &str,
-) -> Result<GetFunctionConfigurationOutput, String> {
-    let answer = clients.lambda.get_function_configuration().function_name(function).send().await;
-    answer.map_err(|error| unread("lambda:GetFunctionConfiguration", &failure_of_call(&error)))
 }

@@ -275,24 +275,6 @@ async fn a_page_without_metrics_says_so_and_shows_the_rest() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn zeros_that_are_none_are_said_to_be_missing() {
-    for (format, level, told) in [("JSON", "WARN", true), ("JSON", "INFO", false), ("Text", "WARN", false)] {
-        let (config, _) = before(&TestAccount::new(), move |asked| match &*asked.operation {
-            "configuration" => {
-                let logging = json!({ "LogFormat": format, "ApplicationLogLevel": level });
-                Some((200, json!({ "LoggingConfig": logging }).to_string().into()))
-            }
-            _ => answers(asked),
-        });
-        let account = super::Shown { function: Some("sns-redrive".to_owned()), ..shown_by(&config) };
-        let (answer, _, text) = page(&account, "now").await;
-        let why = "the function's metrics: its log level is WARN, and Lambda drops the lines that carry them. Set it to INFO";
-        assert_eq!(answer.unread, if told { vec![why] } else { Vec::new() }, "{format} {level}");
-        assert_eq!(text.contains(why), told);
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn what_is_left_out_is_said() {
     let cloud = TestAccount::new();
     cloud.put(&format!("{BUCKET}/{CONTROL}/replays/20261101T110000Z/replay.json"), "{}");

@@ -135,8 +135,8 @@ pub(crate) struct DeployedFunction {
     /// `Active`, unless something is wrong.
     pub(crate) state: String,
     pub(crate) last_update: String,
-    /// The log level, if it makes Lambda drop the log lines that carry the metrics.
-    pub(crate) level_without_metrics: Option<String>,
+    /// The log level, if lines of letters are missing from the log by it.
+    pub(crate) quiet_log_level: Option<String>,
     /// The settings, by its environment.
     pub(crate) settings: ReadResult<Result<Settings, BadSettings>>,
     /// True if the policy is a file in the function's package, which no call shows.

@@ -41,12 +41,13 @@ pub(super) fn check(setup: &DeploymentFacts, findings: &mut CheckFindings) {
             update(&["--memory-size", &SMALL_MEMORY_MB.to_string()]),
         );
     }
-    if let Some(level) = &function.level_without_metrics {
+    if let Some(level) = &function.quiet_log_level {
         let finding = format!(
-            "Its log level is {level}: Lambda drops the log lines that carry the metrics, so alarms get no data."
+            "Its log level is {level}: the log has no lines of letters that are delivered or wait, so saved queries do not find \
+             them. Metrics and alarms are complete."
         );
         let fix = update(&["--logging-config", "LogFormat=JSON,ApplicationLogLevel=INFO"]);
-        findings.add(Severity::Warning, "function-log-level", name, finding, fix);
+        findings.add(Severity::Note, "function-log-level", name, finding, fix);
     }
     if let Some(recursion) = findings.known(
         "function-recursion",

@@ -154,7 +154,7 @@ fn healthy() -> DeploymentFacts {
             memory: 256,
             state: "Active".to_owned(),
             last_update: "Successful".to_owned(),
-            level_without_metrics: None,
+            quiet_log_level: None,
             settings: Ok(settings(&[])),
             has_policy_file: false,
             policy_object: None,
@@ -280,7 +280,7 @@ fn a_shell_reads_in_every_fix_the_words_that_were_meant() {
             name: function,
             state: "Inactive".to_owned(),
             memory: 128,
-            level_without_metrics: Some("WARN".to_owned()),
+            quiet_log_level: Some("WARN".to_owned()),
             recursion: Ok("Terminate".to_owned()),
             reserved: Ok(Some(0)),
             ..setup.function

@@ -52,7 +52,7 @@ pub(super) async fn read(
         memory: read.memory_size().and_then(|it| it.try_into().ok()).unwrap_or(0),
         state: read.state().map_or("unknown", |it| it.as_str()).to_owned(),
         last_update: read.last_update_status().map_or("unknown", |it| it.as_str()).to_owned(),
-        level_without_metrics: redrive_replay::level_without_metrics(&read).map(ToString::to_string),
+        quiet_log_level: redrive_replay::quiet_log_level(&read).map(ToString::to_string),
         settings,
         has_policy_file,
         policy_object,

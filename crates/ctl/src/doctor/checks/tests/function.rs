@@ -7,10 +7,7 @@ fn the_function_is_looked_at() {
     let of = |change: fn(&mut DeployedFunction)| found(|it| change(&mut it.function));
     assert_eq!(of(|it| it.state = "Inactive".to_owned()), [(Warning, "function-state")]);
     assert_eq!(of(|it| it.memory = 128), [(Note, "function-memory")]);
-    assert_eq!(
-        of(|it| it.level_without_metrics = Some("WARN".to_owned())),
-        [(Warning, "function-log-level")]
-    );
+    assert_eq!(of(|it| it.quiet_log_level = Some("WARN".to_owned())), [(Note, "function-log-level")]);
     assert_eq!(of(|it| it.recursion = Ok("Terminate".to_owned())), [(Error, "function-recursion")]);
     assert_eq!(
         of(|it| it.recursion = denied("lambda:GetFunctionRecursionConfig")),
