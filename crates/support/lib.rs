@@ -21,6 +21,7 @@ mod world;
 
 pub use account::{CALLER, TestAccount};
 pub use redrive_sim::lambda::SimInvocationResult as FunctionRan;
+pub use redrive_sim::s3::SimVersion;
 pub use redrive_sim::{
     EntryFault, SimAttribute, SimAttributeValue, SimCall, SimClock, SimEntry, SimFault, WebAnswer,
 };

@@ -27,7 +27,7 @@
 //! and nobody recorded is a setting: how old a reading is, whether a FIFO group is blocked as a whole, whether a
 //! message that is moved keeps its first receive, how often a message is handed out twice, what an old receipt
 //! handle does.
-//! Features that no caller here uses are left out: filters, policies, encryption, versions of objects,
+//! Features that no caller here uses are left out: filters, policies, encryption,
 //! multipart uploads, queues' creation by request. A record for Firehose is text.
 //!
 //! All random numbers come from the seed. With a clock that the test moves, two runs with the same seed have

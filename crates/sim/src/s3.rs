@@ -1,4 +1,6 @@
-//! S3: buckets with conditional writes and listings by pages.
+//! S3: buckets with conditional writes, listings by pages, versions and Object Lock.
+
+mod versions;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,6 +9,7 @@ use crate::clock::SimMillis;
 use crate::error::Error;
 use crate::journal::SimEvent;
 use crate::message::md5_of;
+pub use versions::{BucketVersions, ObjectLock, SimListedVersion, SimVersion, VersionRequest};
 
 /// The largest number of keys and common prefixes on a page of a listing.
 /// <https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2.html>
@@ -20,6 +23,8 @@ pub const MAX_KEY_BYTES: usize = 1024;
 #[derive(Debug)]
 pub struct S3 {
     buckets: BTreeMap<String, BTreeMap<String, SimObject>>,
+    /// The buckets with versions.
+    versions: BTreeMap<String, BucketVersions>,
     /// The number of entries on a page of a listing, if a world wants smaller pages than S3's.
     pub page: usize,
     /// True if S3 denies access to an object that does not exist, as it does to those who may not list the bucket.
@@ -38,6 +43,12 @@ pub struct SimObject {
     pub modified: SimMillis,
     /// The content type that the writer named.
     pub content_type: Option<String>,
+    /// The metadata that the writer gave.
+    pub metadata: BTreeMap<String, String>,
+    /// The version's id: `null` in a bucket without versions.
+    pub version: String,
+    /// Its lock, if the bucket locks objects.
+    pub lock: Option<ObjectLock>,
 }
 
 /// An object, as a listing shows it.
@@ -89,7 +100,7 @@ pub struct SimListing {
 
 impl Default for S3 {
     fn default() -> Self {
-        Self { buckets: BTreeMap::new(), page: MAX_KEYS, denies_missing: false }
+        Self { buckets: BTreeMap::new(), versions: BTreeMap::new(), page: MAX_KEYS, denies_missing: false }
     }
 }
 
@@ -101,9 +112,8 @@ impl S3 {
 
     /// Stores an object with its own time, even over another one. Creates the bucket if needed.
     pub fn place(&mut self, (bucket, key): (&str, &str), bytes: &[u8], modified: SimMillis) {
-        let etag = format!("\"{}\"", md5_of(bytes));
-        let object = SimObject { bytes: bytes.to_vec(), etag, modified, content_type: None };
-        self.buckets.entry(bucket.to_owned()).or_default().insert(key.to_owned(), object);
+        self.create(bucket);
+        self.store((bucket, key), bytes.to_vec(), modified, None);
     }
 
     /// Removes an object, as a lifecycle rule or an operator does.
@@ -145,10 +155,26 @@ impl S3 {
         let etag = format!("\"{}\"", md5_of(&bytes));
         let object = format!("{bucket}/{key}");
         cx.log(SimEvent::Stored { object, etag: etag.clone(), bytes: bytes.len() });
-        let content_type = content_type.map(str::to_owned);
-        let object = SimObject { bytes, etag: etag.clone(), modified: cx.now, content_type };
-        objects.insert(key.to_owned(), object);
+        self.store((bucket, key), bytes, cx.now, content_type);
         Ok(etag)
+    }
+
+    /// Stores an object. In a bucket with versions the one before stays.
+    fn store(&mut self, at: (&str, &str), bytes: Vec<u8>, modified: SimMillis, content_type: Option<&str>) {
+        let (version, lock) = self.next_version(at, modified);
+        let (etag, content_type) = (format!("\"{}\"", md5_of(&bytes)), content_type.map(str::to_owned));
+        let metadata = BTreeMap::new();
+        let object = SimObject { bytes, etag, modified, content_type, metadata, version, lock };
+        if let Some(objects) = self.buckets.get_mut(at.0) {
+            objects.insert(at.1.to_owned(), object);
+        }
+    }
+
+    /// Gives an object metadata.
+    pub fn describe(&mut self, (bucket, key): (&str, &str), metadata: BTreeMap<String, String>) {
+        if let Some(object) = self.buckets.get_mut(bucket).and_then(|objects| objects.get_mut(key)) {
+            object.metadata = metadata;
+        }
     }
 
     /// Carries out `GetObject`. `unless` is `If-None-Match`, whose tag makes the answer 304.

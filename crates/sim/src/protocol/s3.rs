@@ -11,9 +11,15 @@ use crate::call::SimCall;
 use crate::call_context::SimContext;
 use crate::clock::{SimMillis, iso};
 use crate::error::Error;
-use crate::s3::{PutCondition, SimListRequest};
+use crate::s3::{PutCondition, SimListRequest, VersionRequest};
 use crate::services::Services;
 use crate::world::{host_of, path_of};
+
+/// The header that deletes a version in spite of its lock.
+const BYPASS: &str = "x-amz-bypass-governance-retention";
+
+/// The beginning of the headers with metadata.
+const METADATA: &str = "x-amz-meta-";
 
 pub(super) fn decode(call: &mut SimCall, request: &WireRequest) -> Result<(), Error> {
     let (path, query) = path_of(&request.uri).split_once('?').unwrap_or((path_of(&request.uri), ""));
@@ -25,20 +31,24 @@ pub(super) fn decode(call: &mut SimCall, request: &WireRequest) -> Result<(), Er
         Some(bucket) => format!("{bucket}/{path}"),
         None => path,
     };
-    for name in ["if-none-match", "if-match", "content-type"] {
-        if let Some(value) = request.header(name) {
-            call.parameters.insert(name.to_owned(), value.to_owned());
+    for (name, value) in &request.headers {
+        let is_kept = ["if-none-match", "if-match", "content-type", BYPASS].contains(&name.as_str());
+        if is_kept || name.starts_with(METADATA) {
+            call.parameters.insert(name.clone(), value.clone());
         }
     }
+    let is_versions = call.parameters.contains_key("versions");
     let is_list = call.parameters.contains_key("list-type");
     let operation = match request.method.as_str() {
         "GET" if is_list => "ListObjectsV2",
+        "GET" if is_versions => "ListObjectVersions",
+        "DELETE" => "DeleteObject",
         "GET" => "GetObject",
         "PUT" => "PutObject",
         other => other,
     };
     operation.clone_into(&mut call.operation);
-    if is_list {
+    if is_list || is_versions {
         let bucket = call.target.trim_end_matches('/').to_owned();
         call.target = format!("{bucket}/{}", call.parameter("prefix").unwrap_or_default());
     }
@@ -105,19 +115,87 @@ fn answer(services: &mut Services, cx: &mut SimContext<'_>, call: &SimCall) -> R
             };
             let kind = call.parameter("content-type");
             let etag = services.s3.put_object(cx, place, call.body.clone(), condition, kind)?;
-            Ok(WireResponse::new(200, "").with("etag", &etag))
+            let given = call.parameters.iter();
+            let metadata = given.filter_map(|(name, value)| Some((name.strip_prefix(METADATA)?, value)));
+            let metadata = metadata.map(|(name, value)| (name.to_owned(), value.clone())).collect();
+            services.s3.describe(place, metadata);
+            let response = WireResponse::new(200, "").with("etag", &etag);
+            let version = services.s3.get_object(place, None)?.version.clone();
+            Ok(with_version(response, &version))
         }
         "GetObject" => {
-            let object = services.s3.get_object(place, call.parameter("if-none-match"))?;
+            let object = match call.parameter("versionId") {
+                Some(version) => services.s3.get_version(place, version)?,
+                None => services.s3.get_object(place, call.parameter("if-none-match"))?,
+            };
             let kind = object.content_type.as_deref().unwrap_or("binary/octet-stream");
-            Ok(WireResponse::new(200, object.bytes.clone())
+            let mut response = WireResponse::new(200, object.bytes.clone())
                 .with("etag", &object.etag)
                 .with("last-modified", &http_date(object.modified))
-                .with("content-type", kind))
+                .with("content-type", kind);
+            for (name, value) in &object.metadata {
+                response = response.with(&format!("{METADATA}{name}"), value);
+            }
+            if let Some(lock) = &object.lock {
+                response = response.with("x-amz-object-lock-mode", &lock.mode);
+                response = response.with("x-amz-object-lock-retain-until-date", &iso(lock.until));
+            }
+            Ok(with_version(response, &object.version))
         }
+        "DeleteObject" => {
+            let bypass = call.parameter(BYPASS) == Some("true");
+            services.s3.delete_object(place, call.parameter("versionId"), bypass, cx.now)?;
+            Ok(WireResponse::new(204, ""))
+        }
+        "ListObjectVersions" => list_versions(services, call, place),
         "ListObjectsV2" => list(services, call, place),
         _ => Err(unknown(call)),
     }
+}
+
+/// Adds the version's id, which a bucket without versions does not have.
+fn with_version(response: WireResponse, version: &str) -> WireResponse {
+    if version == "null" { response } else { response.with("x-amz-version-id", version) }
+}
+
+fn list_versions(
+    services: &Services,
+    call: &SimCall,
+    (bucket, prefix): (&str, &str),
+) -> Result<WireResponse, Error> {
+    let list = VersionRequest {
+        prefix,
+        after: call
+            .parameter("key-marker")
+            .map(|key| (key, call.parameter("version-id-marker").unwrap_or_default())),
+        max_keys: call.parameter("max-keys").and_then(|it| it.parse().ok()),
+    };
+    let (page, more) = services.s3.list_versions(bucket, list)?;
+    let mut text = String::new();
+    for version in &page {
+        let shared = [
+            element("Key", &version.key),
+            element("VersionId", &version.id),
+            element("IsLatest", &version.is_latest.to_string()),
+            element("LastModified", &iso(version.modified / 1000 * 1000)),
+        ];
+        let (name, own) = match &version.object {
+            Some((etag, size)) => ("Version", element("ETag", etag) + &element("Size", &size.to_string())),
+            None => ("DeleteMarker", String::new()),
+        };
+        text.extend(["<", name, ">", &shared.concat(), &own, "</", name, ">"]);
+    }
+    if let (true, Some(last)) = (more, page.last()) {
+        text += &element("NextKeyMarker", &last.key);
+        text += &element("NextVersionIdMarker", &last.id);
+    }
+    let body = format!(
+        "<ListVersionsResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">{}{}<IsTruncated>{more}</IsTruncated>{text}\
+         </ListVersionsResult>",
+        element("Name", bucket),
+        element("Prefix", prefix),
+    );
+    Ok(WireResponse::new(200, body).with("content-type", "application/xml"))
 }
 
 fn list(services: &Services, call: &SimCall, (bucket, prefix): (&str, &str)) -> Result<WireResponse, Error> {

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
+mod versions;
 mod wire;
 
 use std::collections::{BTreeMap, HashMap};
