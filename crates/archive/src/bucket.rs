@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use redrive_aws::clients::failure_of_call;
 use redrive_core::failure::Failure;
 
-use super::object::{ArchiveObject, day_of, folder};
+use super::object::{ArchiveObject, FIRST_STORED, day_of, folder};
 
 /// The place of an archive in S3, and the client that reaches it.
 #[derive(Debug, Clone)]
@@ -27,6 +27,14 @@ pub(super) struct KeyStretch {
     pub(super) after: String,
     /// `None`: up to the end of the folder.
     pub(super) before: Option<String>,
+}
+
+/// An object whose body can be read.
+#[derive(Debug)]
+pub(super) struct OpenObject {
+    pub(super) body: ByteStream,
+    /// The time at which its first version was stored, if letters were erased in it since.
+    pub(super) first_stored: Option<Timestamp>,
 }
 
 /// A page of a stretch.
@@ -92,9 +100,12 @@ impl ArchiveBucket {
         Ok((found, left))
     }
 
-    /// Requests an object. Returns its body.
-    pub(super) async fn open(&self, key: &str) -> Result<ByteStream, Failure> {
+    /// Requests an object.
+    pub(super) async fn open(&self, key: &str) -> Result<OpenObject, Failure> {
         let answer = self.s3.get_object().bucket(&*self.name).key(key).send().await;
-        answer.map(|answer| answer.body).map_err(|error| failure_of_call(&error))
+        let answer = answer.map_err(|error| failure_of_call(&error))?;
+        let first_stored = answer.metadata().and_then(|metadata| metadata.get(FIRST_STORED));
+        let first_stored = first_stored.and_then(|at| at.parse().ok());
+        Ok(OpenObject { body: answer.body, first_stored })
     }
 }

@@ -5,7 +5,9 @@
 //! harmless, losing one is not.
 
 mod bucket;
+mod erased;
 mod index;
+mod letter_identity;
 mod lines;
 mod listing;
 mod object;
@@ -13,16 +15,21 @@ mod queue;
 mod read;
 mod record;
 mod select;
+mod selection_times;
 mod store;
 mod sweep;
 mod unread;
 mod walk;
 
+pub use erased::{ErasedRecord, Erasure};
 pub use index::{IndexGroup, ObjectIndex, topic_hash};
+pub use letter_identity::LetterIdentity;
 pub use listing::{ArchiveListing, days};
 pub use object::folder;
-pub use object::{ArchiveObject, KeyRange, hours_of, is_archived, is_day, keys_of, keys_with, queues_folder};
-pub use read::{BadRecord, LetterIdentity};
+pub use object::{
+    ArchiveObject, FIRST_STORED, KeyRange, hours_of, is_archived, is_day, keys_of, keys_with, queues_folder,
+};
+pub use read::BadRecord;
 pub use record::{
     ArchiveRecord, RECORD_VERSION, RecordedAttribute, RecordedCause, RecordedError, RecordedMessage,
     RecordedRetry,
@@ -31,4 +38,4 @@ pub use select::{LetterPattern, SelectedCount, Selection};
 pub use store::{Archive, ArchiveInvocation};
 pub use sweep::{ArchiveSweep, SweepEnd};
 pub use unread::{UnreadItem, WhyUnread};
-pub use walk::{ArchiveWalk, LocatedRecord, WalkCounts, WalkItem};
+pub use walk::{ArchiveWalk, LocatedErasure, LocatedRecord, WalkCounts, WalkItem};

@@ -6,7 +6,8 @@ use redrive_core::failure::Failure;
 
 use super::bucket::{ArchiveBucket, KeyStretch};
 use super::object::{ArchiveObject, day, queue_folder, queues_folder};
-use super::select::{Selection, SelectionTimes};
+use super::select::Selection;
+use super::selection_times::SelectionTimes;
 use super::unread::{UnreadItem, WhyUnread};
 
 /// The objects of an archive in the order of their keys: queue by queue, then by time. It holds one page of
@@ -111,7 +112,7 @@ impl ArchiveListing {
         let page = page.map_err(|failure| unlisted(&stretch.folder, failure))?;
         self.strangers += page.strangers;
         let objects = page.objects.into_iter().filter(|object| *object.key >= *self.first);
-        self.objects.extend(objects.filter(|object| self.times.may_hold(object.stored)));
+        self.objects.extend(objects.filter(|object| self.times.may_hold(object)));
         if let (Some(stretches), Some(last)) = (&mut self.stretches, page.last) {
             stretches.push_front(KeyStretch { after: last, ..stretch });
         }

@@ -17,6 +17,10 @@ use super::index::ObjectIndex;
 /// <https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html>
 const MAX_KEY_BYTES: usize = 900;
 
+/// The name of the metadata of an object in which letters were erased: the time at which S3 stored its first version. A
+/// replay that began before the erasing goes by it.
+pub const FIRST_STORED: &str = "sns-redrive-first-stored";
+
 /// An object of an archive, as it is listed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArchiveObject {

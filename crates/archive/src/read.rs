@@ -8,12 +8,14 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use jiff::Timestamp;
 use redrive_core::letter::{
-    BelievedClaims, Letter, LetterId, SqsMessage, SqsRecord, SqsRecordAttribute, TrustedOrigins, is_binary,
+    BelievedClaims, Letter, SqsMessage, SqsRecord, SqsRecordAttribute, TrustedOrigins, is_binary,
 };
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
+use super::erased::ErasedRecord;
+use super::letter_identity::LetterIdentity;
 use super::record::{ArchiveRecord, RECORD_VERSION, RecordedAttribute, RecordedMessage};
 
 /// The reason why a line is no usable record.
@@ -52,6 +54,9 @@ pub enum BadRecord {
         /// The faulty field of `message`.
         field: String,
     },
+    /// An operator has erased the letter.
+    #[error("was a letter that was erased at {}", .0.erased.at)]
+    Erased(Box<ErasedRecord>),
     /// The function could not read the letter's record.
     #[error("holds a letter that the function could not read: its field record has it as it came")]
     Unread,
@@ -62,7 +67,8 @@ impl ArchiveRecord {
     ///
     /// # Errors
     ///
-    /// [`BadRecord`] of any kind except [`BadRecord::Message`] and [`BadRecord::Unread`].
+    /// [`BadRecord`] of any kind except [`BadRecord::Message`] and [`BadRecord::Unread`]: [`BadRecord::Erased`] of a
+    /// letter that was erased.
     pub fn from_line(line: &str) -> Result<Self, BadRecord> {
         // A JSON list is no record, but serde would read one as the fields in their order.
         if line.trim_start().starts_with('[') {
@@ -144,50 +150,6 @@ impl ArchiveRecord {
     }
 }
 
-/// The identity of a letter's place in its queue: a hash of the queue's ARN and the SQS message id. A crash
-/// can archive the same place twice. It is a hash because an archive may hold millions of letters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct LetterIdentity([u8; 16]);
-
-/// The error for a text that is no [`LetterIdentity`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("is not the identity of a letter")]
-pub struct BadIdentity;
-
-impl TryFrom<String> for LetterIdentity {
-    type Error = BadIdentity;
-
-    fn try_from(text: String) -> Result<Self, BadIdentity> {
-        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| BadIdentity)?;
-        bytes.try_into().map(Self).map_err(|_| BadIdentity)
-    }
-}
-
-impl From<LetterIdentity> for String {
-    fn from(identity: LetterIdentity) -> Self {
-        URL_SAFE_NO_PAD.encode(identity.0)
-    }
-}
-
-impl LetterIdentity {
-    /// Builds the identity from a queue's ARN and an SQS message id.
-    #[must_use]
-    pub fn of(queue_arn: &str, message_id: &str) -> Self {
-        let hash =
-            Sha256::new().chain_update(queue_arn).chain_update([0]).chain_update(message_id).finalize();
-        let mut identity = [0; 16];
-        identity.copy_from_slice(&hash[..16]);
-        Self(identity)
-    }
-
-    /// Builds the identity of a letter wherever it lies, from its id. It has no queue.
-    #[must_use]
-    pub fn of_letter(id: &LetterId) -> Self {
-        Self::of("", id.as_str())
-    }
-}
-
 impl RecordedMessage {
     /// Returns a digest of the whole message. Two messages with the same digest are the same.
     ///
@@ -220,6 +182,11 @@ fn bad(line: &str, error: &serde_json::Error) -> BadRecord {
     }
     if !error.is_data() {
         return BadRecord::NotJson { column: error.column() };
+    }
+    if let Ok(erased) = serde_json::from_str::<ErasedRecord>(line)
+        && erased.version == RECORD_VERSION
+    {
+        return BadRecord::Erased(Box::new(erased));
     }
     let version = serde_json::from_str::<RecordVersion>(line).ok().and_then(|probe| probe.version);
     match version.as_ref().map(Value::as_u64) {

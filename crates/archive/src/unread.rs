@@ -22,6 +22,8 @@ pub struct UnreadItem {
 pub enum WhyUnread {
     /// S3 refused to list or return it.
     Call(Failure),
+    /// S3 stored the object at the cut-off of the selection or later, so none of its letters is selected.
+    Late,
     /// The line is no usable record, or it cannot be matched.
     Line(BadRecord),
 }
@@ -35,14 +37,18 @@ impl WhyUnread {
             Self::Call(failure) => {
                 failure.class == FailureClass::Permanent || failure.code == "InvalidObjectState"
             }
-            Self::Line(_) => true,
+            Self::Late | Self::Line(_) => true,
         }
     }
 
-    /// Reports whether the object was deleted after it was listed.
+    /// Reports whether the object was deleted after it was listed, or turned out to be none of the selection.
     #[must_use]
     pub fn is_gone(&self) -> bool {
-        matches!(self, Self::Call(failure) if failure.code == "NoSuchKey")
+        match self {
+            Self::Call(failure) => failure.code == "NoSuchKey",
+            Self::Late => true,
+            Self::Line(_) => false,
+        }
     }
 }
 
@@ -53,6 +59,7 @@ impl std::fmt::Display for WhyUnread {
                 write!(f, "{}", failure.code)?;
                 failure.message.as_ref().map_or(Ok(()), |message| write!(f, ": {message}"))
             }
+            Self::Late => f.write_str("was stored after the cut-off"),
             Self::Line(why) => write!(f, "{why}"),
         }
     }

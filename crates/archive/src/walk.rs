@@ -13,7 +13,8 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesOrdered;
 use redrive_core::failure::{Failure, FailureClass};
 
-use super::bucket::ArchiveBucket;
+use super::bucket::{ArchiveBucket, OpenObject};
+use super::erased::ErasedRecord;
 use super::lines::LineSplitter;
 use super::listing::ArchiveListing;
 use super::object::ArchiveObject;
@@ -37,6 +38,8 @@ const TRIES: u32 = 3;
 pub enum WalkItem {
     /// A letter of the selection.
     Letter(Box<LocatedRecord>),
+    /// A letter of the selection that was erased.
+    Erased(Box<LocatedErasure>),
     /// Something that could not be read. It may have held letters of the selection.
     Unread(UnreadItem),
 }
@@ -50,6 +53,17 @@ pub struct LocatedRecord {
     pub line: u64,
     /// The record.
     pub record: ArchiveRecord,
+}
+
+/// An erased letter and its place in the archive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LocatedErasure {
+    /// The object's key.
+    pub key: Arc<str>,
+    /// The line in the object, from 1.
+    pub line: u64,
+    /// The line's content.
+    pub record: ErasedRecord,
 }
 
 /// The counts of a walk so far.
@@ -75,7 +89,7 @@ pub struct ArchiveWalk<'s> {
     tally: WalkCounts,
 }
 
-type OpenResult = Result<ByteStream, Failure>;
+type OpenResult = Result<OpenObject, Failure>;
 
 /// An object whose lines are being read.
 struct ObjectReader {
@@ -150,16 +164,22 @@ impl<'s> ArchiveWalk<'s> {
             let (object, opened) = self.opening.next().await?;
             self.opening_bytes -= object.bytes;
             let key = object.key;
-            match opened {
-                Ok(body) => self.reading = Some(ObjectReader::new(key, body)),
-                Err(failure) => {
-                    return Some(WalkItem::Unread(UnreadItem {
-                        key,
-                        line: None,
-                        why: WhyUnread::Call(failure),
-                    }));
+            let times = self.selection.times();
+            let why = match opened {
+                // A new version, in which letters were erased, is as old as the first one.
+                Ok(opened)
+                    if times.is_late(object.stored)
+                        && (opened.first_stored.is_none() || times.is_late(opened.first_stored)) =>
+                {
+                    WhyUnread::Late
                 }
-            }
+                Ok(opened) => {
+                    self.reading = Some(ObjectReader::new(key, opened.body));
+                    continue;
+                }
+                Err(failure) => WhyUnread::Call(failure),
+            };
+            return Some(WalkItem::Unread(UnreadItem { key, line: None, why }));
         }
     }
 
@@ -197,6 +217,13 @@ impl<'s> ArchiveWalk<'s> {
                         line: line_number,
                         record,
                     })));
+                }
+                Err(BadRecord::Erased(record)) => {
+                    if self.selection.takes_erased(&record) {
+                        let line = line_number;
+                        let erased = LocatedErasure { key, line, record: *record };
+                        return Some(WalkItem::Erased(Box::new(erased)));
+                    }
                 }
                 Err(why) => {
                     let why = WhyUnread::Line(why);
@@ -278,7 +305,7 @@ impl ObjectReader {
                     let opened = bucket.open(&self.key).await;
                     let skip = self.line.max(self.skip);
                     let tries = self.tries + 1;
-                    *self = Self { skip, tries, ..Self::new(Arc::clone(&self.key), opened?) };
+                    *self = Self { skip, tries, ..Self::new(Arc::clone(&self.key), opened?.body) };
                 }
                 Some(Err(_)) => return Err(Failure::ours(FailureClass::Transient, "BodyBrokenOff")),
                 None => {

@@ -112,7 +112,7 @@ impl ReplayError {
     fn of(what: &str, unread: UnreadItem) -> Self {
         let failure = match unread.why {
             WhyUnread::Call(failure) => failure,
-            WhyUnread::Line(_) => Failure::ours(FailureClass::Permanent, "Unreadable"),
+            WhyUnread::Late | WhyUnread::Line(_) => Failure::ours(FailureClass::Permanent, "Unreadable"),
         };
         Self::failed(format!("{what} {}", unread.key), failure)
     }

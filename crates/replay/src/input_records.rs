@@ -152,6 +152,9 @@ impl SearchedHours<'_> {
             let Some(archived) = self.seconds.get(&key).and_then(|all| all.get(&record.identity())) else {
                 continue;
             };
+            if archived.is_empty() {
+                return Ok(Err(NotReplayable::Erased));
+            }
             // One that is no letter is left out later, with its fault.
             let fixed = FixedParts::of(record);
             let is_same =
@@ -162,7 +165,7 @@ impl SearchedHours<'_> {
         Ok(Err(NotReplayable::NotArchived))
     }
 
-    /// Returns the letters that were archived in a second, each with its unit.
+    /// Returns the letters that were archived in a second, each with its unit. An erased letter has none.
     async fn letters(
         &mut self,
         queue: &str,
@@ -201,6 +204,9 @@ impl SearchedHours<'_> {
                         let archived_as = OriginalLetter { unit: (*unit).clone(), fixed };
                         letters.entry(archived.record.identity()).or_default().push(archived_as);
                     }
+                }
+                WalkItem::Erased(erased) => {
+                    letters.entry(erased.record.erased.letter).or_default();
                 }
                 // The unread part may hold a given record.
                 WalkItem::Unread(failed) if !failed.why.is_gone() && !failed.why.is_lasting() => {

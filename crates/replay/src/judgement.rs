@@ -149,7 +149,8 @@ impl ActiveReplay<'_> {
     /// Returns the letters that were archived since the step began and had been replayed, as their marks say.
     async fn archived_again(&self) -> Result<HashSet<LetterIdentity>, ReplayError> {
         let began = self.with(|progress| progress.state.place.step_began);
-        let since = began.saturating_sub(CLOCK_SKEW).unwrap_or(began).to_zoned(TimeZone::UTC);
+        let named_from = began.saturating_sub(CLOCK_SKEW).unwrap_or(began);
+        let since = named_from.to_zoned(TimeZone::UTC);
         let since = since.strftime("%Y%m%dT%H").to_string();
         // A listing has only whole seconds.
         let began = Timestamp::from_second(began.as_second()).unwrap_or(began);
@@ -160,7 +161,9 @@ impl ActiveReplay<'_> {
             let mut objects: Vec<ArchiveObject> = Vec::new();
             while let Some(object) = listing.next().await {
                 let object = object.map_err(ReplayError::unlisted)?;
-                if object.stored.is_some_and(|stored| stored < began) {
+                // An object in which letters were erased is stored anew, but its name keeps the time.
+                let is_before = object.index.is_some() && object.time() < named_from;
+                if is_before || object.stored.is_some_and(|stored| stored < began) {
                     continue;
                 }
                 if object.index.as_ref().is_none_or(|index| index.replayed > 0) {
@@ -176,6 +179,7 @@ impl ActiveReplay<'_> {
                         let letter = letter.filter(|letter| letter.generation() > 0);
                         again.extend(letter.map(|letter| LetterIdentity::of_letter(&letter.id)));
                     }
+                    Walked::Erased(_) => {}
                     Walked::Unread(unread) if unread.why.is_gone() || unread.why.is_lasting() => {}
                     // Objects that cannot be read now may hold letters that came back.
                     Walked::Unread(unread) => return Err(ReplayError::unread(unread)),

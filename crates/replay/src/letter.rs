@@ -44,6 +44,8 @@ pub enum NotReplayable {
     NotArchived,
     /// It was given, and differs from the archive in more than an edit may change.
     Changed,
+    /// An operator has erased it from the archive.
+    Erased,
 }
 
 impl NotReplayable {
@@ -59,6 +61,7 @@ impl NotReplayable {
             Self::NoTarget => "noTarget",
             Self::NotArchived => "notArchived",
             Self::Changed => "changed",
+            Self::Erased => "erased",
         }
     }
 
@@ -88,6 +91,7 @@ impl NotReplayable {
                 "differs from the archive in more than body, subject and attributes, or in what these say of queues, topics, \
                  subscriptions and retries: edit nothing else; redrivectl archive diff shows the differences"
             }
+            Self::Erased => "was erased from the archive",
             Self::NoTarget => "has no target: set the target of its rule, or that of the replay (to)",
         })
     }

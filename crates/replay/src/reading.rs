@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use jiff::SignedDuration;
-use redrive_archive::{SelectedCount, UnreadItem, WalkItem as Walked};
+use redrive_archive::{LetterIdentity, SelectedCount, UnreadItem, WalkItem as Walked};
 use tokio::time::{Instant, sleep};
 
 use super::control::STOP_CHECK_INTERVAL;
@@ -37,6 +37,8 @@ pub(super) struct ReadUnit {
     /// The unit's records. `None` if the replay has finished the unit, or only counts letters that the index
     /// knows.
     pub(super) records: Option<PlacedRecords>,
+    /// Its erased letters that belong to the selection.
+    pub(super) erased: Vec<(RecordLocation, LetterIdentity)>,
     pub(super) counts: ReplayCounts,
     /// The number of letters that have left the unit since the replay was planned, by the index.
     pub(super) missing: u64,
@@ -47,8 +49,8 @@ impl WorkerContext<'_> {
     pub(super) async fn read(&self, unit: &Unit) -> Result<Option<ReadUnit>, ReplayError> {
         let Some((ledger, etag)) = self.ledger(unit).await? else { return Ok(None) };
         let freed = self.freed_of(&ledger).await?;
-        let mut read =
-            ReadUnit { ledger, etag, freed, records: None, counts: ReplayCounts::default(), missing: 0 };
+        let (counts, erased) = (ReplayCounts::default(), Vec::new());
+        let mut read = ReadUnit { ledger, etag, freed, records: None, erased, counts, missing: 0 };
         if read.ledger.entry(self.id).is_some_and(|entry| entry.done.is_some()) {
             return Ok(Some(read));
         }
@@ -142,6 +144,10 @@ impl WorkerContext<'_> {
                 Walked::Letter(archived) => {
                     let at = RecordLocation { key: archived.key.to_string(), line: Some(archived.line) };
                     records.push((at, archived.record, false));
+                }
+                Walked::Erased(erased) => {
+                    let at = RecordLocation { key: erased.key.to_string(), line: Some(erased.line) };
+                    read.erased.push((at, erased.record.erased.letter));
                 }
                 // The object was deleted after it was listed, for example by a lifecycle rule.
                 Walked::Unread(unread) if unread.why.is_gone() => {

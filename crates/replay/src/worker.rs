@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 use super::error::ReplayError;
 use super::input_records::PlacedRecords;
 use super::ledger::{KnownLetter, ReplayEntry, UnitLedger};
-use super::letter::{NotReplayable, ReplayableLetter};
+use super::letter::{NotReplayable, RecordLocation, ReplayableLetter};
 use super::letters::{RecordVerdict, SendCriteria};
 use super::reading::ReadUnit;
 use super::recent_letters::RecentLetters;
@@ -87,7 +87,7 @@ impl WorkerContext<'_> {
         if self.request.dry_run {
             return Ok(UnitWork { counts: self.count(unit, read, met), sent: 0, end: UnitEnd::Done });
         }
-        let ReadUnit { mut ledger, mut etag, freed, records, counts, missing } = read;
+        let ReadUnit { mut ledger, mut etag, freed, records, erased, counts, missing } = read;
         let own = ledger.entry(self.id).cloned().unwrap_or_default();
         let Some(records) = records else {
             self.remember(unit, &ledger, met);
@@ -95,7 +95,7 @@ impl WorkerContext<'_> {
         };
         let known = ledger.known(self.id, self.request.again, &freed);
         let counts = ReplayCounts { gone: missing, ..counts };
-        let sorted = self.sort(unit, records, counts, &known, &own, met);
+        let sorted = self.sort(unit, (records, erased), counts, &known, &own, met);
         let SortedLetters { to_send: mut waiting, mut counts, met: of_unit, doubles } = sorted;
         // Letters that may have been sent use up no budget: they count already. In a group they are first anyway.
         let mut doubtful: HashSet<_> = own.sending.iter().copied().collect();
@@ -205,12 +205,12 @@ impl WorkerContext<'_> {
 
     /// Counts the letters of a unit that a replay would send.
     pub(super) fn count(&self, unit: &Unit, read: ReadUnit, met: &mut RecentLetters) -> ReplayCounts {
-        let ReadUnit { ledger, freed, records, counts, missing, .. } = read;
+        let ReadUnit { ledger, freed, records, erased, counts, missing, .. } = read;
         let Some(records) = records else { return counts };
         let counts = ReplayCounts { gone: missing, ..counts };
         let known = ledger.known(self.id, self.request.again, &freed);
         let own = ledger.entry(self.id).cloned().unwrap_or_default();
-        let sorted = self.sort(unit, records, counts, &known, &own, met);
+        let sorted = self.sort(unit, (records, erased), counts, &known, &own, met);
         met.add(unit.number, false, sorted.met);
         self.remember(unit, &ledger, met);
         ReplayCounts { sent: sorted.to_send.len() as u64, ..sorted.counts }
@@ -226,7 +226,7 @@ impl WorkerContext<'_> {
     fn sort(
         &self,
         unit: &Unit,
-        records: PlacedRecords,
+        (records, erased): (PlacedRecords, Vec<(RecordLocation, LetterIdentity)>),
         counts: ReplayCounts,
         known: &HashMap<LetterIdentity, KnownLetter<'_>>,
         own: &ReplayEntry,
@@ -241,6 +241,27 @@ impl WorkerContext<'_> {
         let own: HashSet<_> = own.sent.iter().chain(&own.refused).copied().collect();
         let mut sorted =
             SortedLetters { to_send: VecDeque::new(), counts, met: HashSet::new(), doubles: Vec::new() };
+        for (at, identity) in erased {
+            sent_and_gone.remove(&identity);
+            if met.elsewhere(unit.number, &identity).is_some() || !sorted.met.insert(identity) {
+                sorted.counts.doubles += 1;
+                continue;
+            }
+            match known.get(&identity) {
+                Some(KnownLetter::Done) => {
+                    sorted.counts.already_replayed += u64::from(!own.contains(&identity));
+                }
+                // This replay may have sent it, and counts it so.
+                Some(KnownLetter::Again) => {}
+                Some(KnownLetter::InDoubt(_)) | None => {
+                    let why = NotReplayable::Erased;
+                    *sorted.counts.not_replayable.entry(why.name().to_owned()).or_default() += 1;
+                    if is_first {
+                        self.control.left_out(&at, &why.why());
+                    }
+                }
+            }
+        }
         for (at, record, edited) in records {
             let identity = record.identity();
             sent_and_gone.remove(&identity);

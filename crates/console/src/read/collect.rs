@@ -213,6 +213,7 @@ impl CollectedLetters {
                         self.archived.push(letter);
                     }
                 }
+                WalkItem::Erased(_) => {}
                 WalkItem::Unread(bad) if bad.why.is_gone() => {}
                 WalkItem::Unread(_) => failed += 1,
             }

@@ -4,7 +4,9 @@ use aws_sdk_cloudwatchlogs::types::{QueryStatus, ResultField};
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
-use redrive_archive::{ArchiveObject, ArchiveWalk, LocatedRecord, Selection, WalkItem, is_archived};
+use redrive_archive::{
+    ArchiveObject, ArchiveWalk, ErasedRecord, LetterIdentity, LocatedRecord, Selection, WalkItem, is_archived,
+};
 use redrive_aws::clients::failure_of_call;
 use redrive_replay::{SentLetters, StoredReplays, began};
 use serde_json::Value;
@@ -196,14 +198,22 @@ async fn find(
             {
                 return Ok(Some(found));
             }
+            WalkItem::Erased(erased) if is_erased(&erased.record, one) => {
+                return Err(format!("its record: the letter was erased at {}", erased.record.erased.at));
+            }
             WalkItem::Unread(bad) if one.key.is_some() => return Err(format!("its object: {}", bad.why)),
             WalkItem::Unread(bad) if !bad.why.is_gone() => failed += 1,
-            WalkItem::Letter(_) | WalkItem::Unread(_) => {}
+            WalkItem::Letter(_) | WalkItem::Erased(_) | WalkItem::Unread(_) => {}
         }
     }
     // The letter may be in an object that was passed over, so "not found" would be wrong.
     let passed_over: Vec<_> = passed_over(failed, left_out).collect();
     if passed_over.is_empty() { Ok(None) } else { Err(passed_over.join("; ")) }
+}
+
+/// Reports whether the line of an erased letter stands for this one, by its message id: its own id is erased.
+fn is_erased(erased: &ErasedRecord, one: &OneLetter) -> bool {
+    LetterIdentity::of(erased.queue_arn.as_str(), &one.id) == erased.erased.letter
 }
 
 /// Returns the latest replay that sent a letter.

@@ -11,7 +11,7 @@ use similar::TextDiff;
 
 use super::replayed::ReplayLookup;
 use super::shown_records::read;
-use super::walk::walk;
+use super::walk::{WalkedLetter, walk};
 use crate::args;
 use crate::aws::AwsAccess;
 use crate::console::{CommandEnd, CommandFailure, ToolEnvironment, read_file};
@@ -72,12 +72,19 @@ pub(crate) async fn compare(
     let keys: BTreeSet<_> = places.iter().map(|(key, _)| Arc::clone(key)).collect();
     let objects = keys.into_iter().map(|key| ArchiveObject::new(key, 0, None)).collect();
     let selection = Selection::default();
-    let mut originals = HashMap::new();
+    let (mut originals, mut erased) = (HashMap::new(), HashMap::new());
     let letters = ArchiveWalk::over(clients.s3, &bucket, objects, &selection);
-    let mut unread = walk(letters, &mut ReplayLookup::nobody(), console, |_, letter, _| {
-        let place = (letter.key, letter.line);
-        if places.contains(&place) {
-            originals.insert(place, letter.record);
+    let mut unread = walk(letters, &mut ReplayLookup::nobody(), console, |_, letter| {
+        match letter {
+            WalkedLetter::Record(letter, _) => {
+                let place = (letter.key, letter.line);
+                if places.contains(&place) {
+                    originals.insert(place, letter.record);
+                }
+            }
+            WalkedLetter::Erased(letter) => {
+                erased.insert((letter.key, letter.line), letter.record.erased.at);
+            }
         }
         Ok(())
     })
@@ -88,6 +95,13 @@ pub(crate) async fn compare(
         let original = originals.get(&place).filter(|original| original.identity() == record.identity());
         let Some(original) = original else {
             unread += 1;
+            if let Some(at) = erased.get(&place) {
+                writeln!(
+                    console.err,
+                    "redrivectl: line {number}: the letter was erased from the archive at {at}"
+                )?;
+                continue;
+            }
             writeln!(
                 console.err,
                 "redrivectl: line {number}: the archive has no such letter at this place; do not change key, line, \

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::counted_letters::CountedLetters;
 use super::replayed::ReplayLookup;
 use super::select::selection;
-use super::walk::walk;
+use super::walk::{WalkedLetter, walk};
 use crate::args::{self, ArchiveField};
 use crate::aws::AwsAccess;
 use crate::console::{CommandEnd, CommandFailure, ToolEnvironment};
@@ -35,6 +35,8 @@ struct ArchiveCounts<'a> {
     groups: BTreeMap<Vec<Option<String>>, ListGroup>,
     /// Records that are stored twice.
     doubles: u64,
+    /// Letters of the selection that were erased, as far as their lines still tell what is selected.
+    erased: u64,
     /// Objects and lines that could not be read.
     unread: u64,
     /// True if it is known which letters a replay has sent.
@@ -64,8 +66,15 @@ async fn counted<'a>(
     let mut doubles = 0;
     let mut replayed = ReplayLookup::of(&args.letters, clients.s3.clone(), console)?;
     let letters = ArchiveWalk::new(clients.s3, &bucket, &prefix, &selection);
-    let unread = walk(letters, &mut replayed, console, |_, letter, has_gone| {
-        let record = letter.record;
+    let mut erased = 0;
+    let unread = walk(letters, &mut replayed, console, |_, letter| {
+        let (record, has_gone) = match letter {
+            WalkedLetter::Record(letter, has_gone) => (letter.record, has_gone),
+            WalkedLetter::Erased(letter) => {
+                erased += u64::from(known.is_new(letter.record.erased.letter));
+                return Ok(());
+            }
+        };
         if known.is_new(record.identity()) {
             let values = args.by.iter().map(|by| by.value(&record)).collect();
             groups.entry(values).or_insert_with(|| ListGroup::of(&record)).add(&record, has_gone);
@@ -75,7 +84,7 @@ async fn counted<'a>(
         Ok(())
     })
     .await?;
-    Ok(ArchiveCounts { by: &args.by, groups, doubles, unread, is_known: replayed.is_known() })
+    Ok(ArchiveCounts { by: &args.by, groups, doubles, erased, unread, is_known: replayed.is_known() })
 }
 
 impl ArchiveCounts<'_> {
@@ -87,13 +96,30 @@ impl ArchiveCounts<'_> {
     fn not_replayed(&self) -> Option<u64> {
         self.is_known.then(|| self.groups.values().map(ListGroup::not_replayed).sum())
     }
+
+    fn sums(&self, letters: u64, not_replayed: Option<u64>) -> String {
+        let mut sums = count(letters, "letter");
+        if let Some(not_replayed) = not_replayed {
+            sums = format!("{sums}, {} not replayed", thousands(not_replayed));
+        }
+        if self.erased > 0 {
+            sums = format!("{sums}; {} more, erased", count(self.erased, "letter"));
+        }
+        if self.doubles > 0 {
+            sums = format!("{sums}; {} more, stored twice after a crash", count(self.doubles, "record"));
+        }
+        if self.unread > 0 {
+            sums = format!("{sums}; {} could not be read", thousands(self.unread));
+        }
+        sums
+    }
 }
 
 impl CommandResult for ArchiveCounts<'_> {
     fn text(&self) -> String {
         let letters = self.letters();
         let not_replayed = self.not_replayed().filter(|_| letters > 0);
-        let sums = sums(letters, not_replayed, self.doubles, self.unread);
+        let sums = self.sums(letters, not_replayed);
         if letters == 0 {
             return format!("{sums}.\n");
         }
@@ -107,7 +133,8 @@ impl CommandResult for ArchiveCounts<'_> {
         let groups = self.groups.iter().map(|(values, group)| group.to_json(self.by, values, self.is_known));
         let groups: Vec<_> = groups.collect();
         let mut list = json!({
-            "groups": groups, "letters": self.letters(), "doubles": self.doubles, "unread": self.unread,
+            "groups": groups, "letters": self.letters(), "doubles": self.doubles, "erased": self.erased,
+            "unread": self.unread,
         });
         if let Some(not_replayed) = self.not_replayed() {
             list["notReplayed"] = not_replayed.into();
@@ -118,20 +145,6 @@ impl CommandResult for ArchiveCounts<'_> {
     fn finished(&self) -> CommandEnd {
         CommandEnd::of(self.unread)
     }
-}
-
-fn sums(letters: u64, not_replayed: Option<u64>, doubles: u64, unread: u64) -> String {
-    let mut sums = count(letters, "letter");
-    if let Some(not_replayed) = not_replayed {
-        sums = format!("{sums}, {} not replayed", thousands(not_replayed));
-    }
-    if doubles > 0 {
-        sums = format!("{sums}; {} more, stored twice after a crash", count(doubles, "record"));
-    }
-    if unread > 0 {
-        sums = format!("{sums}; {} could not be read", thousands(unread));
-    }
-    sums
 }
 
 fn header(by: &[ArchiveField], is_known: bool) -> Vec<String> {

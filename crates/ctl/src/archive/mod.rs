@@ -13,7 +13,7 @@ use crate::args;
 use crate::console::{CommandEnd, CommandFailure, ToolEnvironment};
 
 pub(crate) use diff::compare;
-pub(crate) use select::select;
+pub(crate) use select::{select, selection};
 pub(crate) use show::{NO_SUCH_LETTER, letters};
 pub(crate) use shown_records::{PrintedRecord, read as read_shown, shown};
 

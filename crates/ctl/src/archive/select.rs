@@ -42,7 +42,7 @@ fn pattern(json: &str) -> Result<Value, CommandFailure> {
 }
 
 /// Returns the selection of archived letters of the command line.
-pub(super) fn selection(
+pub(crate) fn selection(
     args: &args::SelectionArgs,
     console: &ToolEnvironment,
 ) -> Result<Selection, CommandFailure> {

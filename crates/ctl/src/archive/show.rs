@@ -2,12 +2,14 @@
 
 use std::io::Write;
 
-use redrive_archive::{ArchiveRecord, ArchiveWalk, LocatedRecord, RecordedAttribute};
+use redrive_archive::{
+    ArchiveRecord, ArchiveWalk, ErasedRecord, LetterIdentity, LocatedRecord, RecordedAttribute,
+};
 
 use super::replayed::ReplayLookup;
 use super::select::selection;
 use super::shown_records::shown;
-use super::walk::walk;
+use super::walk::{WalkedLetter, walk};
 use crate::args;
 use crate::aws::AwsAccess;
 use crate::console::{CommandEnd, CommandFailure, ToolEnvironment};
@@ -67,25 +69,34 @@ async fn each(
     let selection = selection(&args.letters.selection, console)?;
     let clients = AwsAccess::connect(&args.letters.connection, console).await?.clients();
 
-    let mut has_letters = false;
+    let (mut has_letters, mut erased) = (false, None);
     let mut replayed = if args.letters.selection.not_replayed {
         ReplayLookup::of(&args.letters, clients.s3.clone(), console)?
     } else {
         ReplayLookup::nobody()
     };
     let letters = ArchiveWalk::new(clients.s3, &bucket, &prefix, &selection);
-    let unread = walk(letters, &mut replayed, console, |page, letter, _| {
-        if is_meant(&letter.record, &args.ids) {
-            has_letters = true;
-            take(page, letter)?;
+    let unread = walk(letters, &mut replayed, console, |page, letter| {
+        match letter {
+            WalkedLetter::Record(letter, _) if is_meant(&letter.record, &args.ids) => {
+                has_letters = true;
+                take(page, *letter)?;
+            }
+            WalkedLetter::Erased(letter) if was_meant(&letter.record, &args.ids) => {
+                erased = Some(letter.record.erased.at);
+            }
+            WalkedLetter::Record(..) | WalkedLetter::Erased(_) => {}
         }
         Ok(())
     })
     .await?;
-    match (has_letters, unread) {
-        (true, unread) => Ok(unread),
-        (false, 0) => Err(CommandFailure::Work(NO_SUCH_LETTER.to_owned())),
-        (false, _) => {
+    match (has_letters, unread, erased) {
+        (true, unread, _) => Ok(unread),
+        (false, 0, None) => Err(CommandFailure::Work(NO_SUCH_LETTER.to_owned())),
+        (false, 0, Some(at)) => {
+            Err(CommandFailure::Work(format!("{NO_SUCH_LETTER}; one that did was erased at {at}")))
+        }
+        (false, _, _) => {
             let why = "no letter matches in the part of this archive that could be read";
             Err(CommandFailure::Work(why.to_owned()))
         }
@@ -95,6 +106,12 @@ async fn each(
 /// Reports whether a record has one of the ids; without ids all match.
 fn is_meant(record: &ArchiveRecord, ids: &[String]) -> bool {
     ids.is_empty() || ids.iter().any(|id| *id == record.letter_id || *id == record.message.message_id)
+}
+
+/// Reports whether an erased letter has one of the ids. Only its message id can be compared.
+fn was_meant(erased: &ErasedRecord, ids: &[String]) -> bool {
+    let has = |id: &String| LetterIdentity::of(erased.queue_arn.as_str(), id) == erased.erased.letter;
+    ids.is_empty() || ids.iter().any(has)
 }
 
 fn show(

@@ -1,6 +1,6 @@
 //! The walk through an archive, with its progress.
 
-use redrive_archive::{ArchiveWalk, LocatedRecord, UnreadItem, WalkItem};
+use redrive_archive::{ArchiveWalk, LocatedErasure, LocatedRecord, UnreadItem, WalkItem};
 
 use super::replayed::ReplayLookup;
 use crate::console::{CommandFailure, ToolEnvironment};
@@ -10,13 +10,20 @@ use crate::tables::{count, harmless, thousands};
 /// The number of records between two updates of the progress line.
 const PROGRESS_STEP: u64 = 500;
 
-/// Walks an archive, and passes each selected letter to `take`, with whether a replay has sent it. Prints
-/// what could not be read, and returns its number.
+/// A letter of a selection.
+pub(super) enum WalkedLetter {
+    /// A record, and whether a replay has sent it.
+    Record(Box<LocatedRecord>, bool),
+    /// A letter that was erased.
+    Erased(LocatedErasure),
+}
+
+/// Walks an archive, and passes each selected letter to `take`. Prints what could not be read, and returns its number.
 pub(super) async fn walk(
     mut walk: ArchiveWalk<'_>,
     replayed: &mut ReplayLookup,
     console: &mut ToolEnvironment,
-    mut take: impl FnMut(&mut ProgressOutput<'_>, LocatedRecord, bool) -> Result<(), CommandFailure>,
+    mut take: impl FnMut(&mut ProgressOutput<'_>, WalkedLetter) -> Result<(), CommandFailure>,
 ) -> Result<u64, CommandFailure> {
     let mut page = ProgressOutput::new(console);
     let (mut unread, mut shown) = (0, 0);
@@ -25,9 +32,10 @@ pub(super) async fn walk(
             WalkItem::Letter(letter) => {
                 let has_gone = replayed.has(&letter, &mut page.screen).await?;
                 if !(has_gone && replayed.leaves_out) {
-                    take(&mut page, *letter, has_gone)?;
+                    take(&mut page, WalkedLetter::Record(letter, has_gone))?;
                 }
             }
+            WalkItem::Erased(erased) => take(&mut page, WalkedLetter::Erased(*erased))?,
             WalkItem::Unread(what) => {
                 unread += 1;
                 page.screen.say(&text(&what))?;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use redrive_archive::{
-    ArchiveRecord, BadRecord, RECORD_VERSION, RecordedCause, RecordedError, RecordedRetry,
+    ArchiveRecord, BadRecord, ErasedRecord, RECORD_VERSION, RecordedCause, RecordedError, RecordedRetry,
 };
 use redrive_core::batch::ArchiveContext;
 use redrive_core::endpoint::TargetName;
@@ -180,7 +180,28 @@ fn the_table_of_the_page_on_sql_has_the_fields_of_a_record() {
     let (_, table) = page.split_once("CREATE EXTERNAL TABLE dead_letters (").unwrap();
     let (columns, _) = table.split_once("\n)\n").unwrap();
     let columns: String = columns.replace('`', "").split_whitespace().collect::<Vec<_>>().join(" ");
-    assert_eq!(fields_of_type(&columns.replace(", ", ","), ' '), fields_of(&full_record()));
+    let mut fields = full_record();
+    // The line of an erased letter has one field that no record has.
+    let record = ArchiveRecord::from_line(&fields.to_string()).unwrap();
+    let erased = ErasedRecord::of(&record, at(NOW)).to_line().unwrap();
+    let erased: Value = serde_json::from_str(&erased).unwrap();
+    let own: Vec<_> = erased.as_object().unwrap().keys().filter(|name| fields.get(name).is_none()).collect();
+    assert_eq!(own, ["erased"]);
+    fields["erased"] = erased["erased"].clone();
+    assert_eq!(fields_of_type(&columns.replace(", ", ","), ' '), fields_of(&fields));
+}
+
+/// What stands in the place of an erased letter is no record, and says so.
+#[test]
+fn the_line_of_an_erased_letter_is_told_from_a_broken_one() {
+    let record = record(&letter(&RecordBuilder::envelope("a")));
+    let line = ErasedRecord::of(&record, at(NOW)).to_line().unwrap();
+    assert!(!line.contains(&record.letter_id) && !line.contains("messageId"), "{line}");
+    let Err(BadRecord::Erased(erased)) = ArchiveRecord::from_line(&line) else { panic!("{line}") };
+    assert_eq!(erased.to_line().unwrap(), line);
+    assert_eq!(erased.erased.letter, record.identity());
+    let newer = line.replace("\"version\":1", "\"version\":2");
+    assert!(matches!(ArchiveRecord::from_line(&newer), Err(BadRecord::Version { .. })), "{newer}");
 }
 
 /// Returns a record with a value in each field.

@@ -23,7 +23,7 @@ const DAY: i64 = 86_400_000;
 const NAME_OF_URL: &str = "https://example.com#e1e3b078a944";
 
 /// Archives letters of one queue as the function does, in one invocation at that time.
-async fn bury(
+pub(crate) async fn bury(
     cloud: &TestAccount,
     posts: &[RecordBuilder],
     reason: ArchiveReason,
@@ -33,7 +33,7 @@ async fn bury(
     bury_letters(cloud, &letters(posts), reason, millis, request_id).await;
 }
 
-async fn bury_letters(
+pub(crate) async fn bury_letters(
     cloud: &TestAccount,
     letters: &[Letter],
     reason: ArchiveReason,
@@ -169,7 +169,11 @@ async fn a_list_counts_by_topic_reason_and_day() {
     };
     let groups =
         [group("rule", "2026-11-01T12:00:00Z", &e), group("unrecognised", "2026-11-01T12:00:00.001Z", &d)];
-    assert_eq!(list, json!({ "groups": groups, "letters": 2, "notReplayed": 2, "doubles": 0, "unread": 0 }));
+    assert_eq!(
+        list,
+        json!({ "groups": groups, "letters": 2, "notReplayed": 2, "doubles": 0,
+                            "erased": 0, "unread": 0 })
+    );
 }
 
 /// Each field that letters can be counted by, and several in an order.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redrive_archive::{
     ArchiveListing, ArchiveObject, ArchiveRecord, ArchiveSweep, ArchiveWalk, LetterPattern, SelectedCount,
-    Selection, SweepEnd, WalkItem,
+    Selection, SweepEnd, WalkItem, WhyUnread,
 };
 use redrive_core::letter::{Letter, TrustedOrigins};
 use redrive_core::policy::ArchiveReason;
@@ -24,6 +24,8 @@ async fn walked(cloud: &TestAccount, selection: &Selection) -> (Vec<String>, Vec
     while let Some(found) = walk.next().await {
         match found {
             WalkItem::Letter(letter) => letters.push(letter.record.message.message_id),
+            WalkItem::Erased(_) => {}
+            WalkItem::Unread(it) if it.why == WhyUnread::Late => {}
             WalkItem::Unread(it) => {
                 let line = it.line.map_or(String::new(), |line| format!(":{line}"));
                 unread.push(format!("{}{line} {}", it.key, it.why));
