@@ -7,9 +7,7 @@ mod letter;
 mod metrics;
 
 pub use letter::letter;
-pub use metrics::{
-    ESSENTIAL_METRICS, InvocationMetrics, InvocationSummary, level_that_passes, summarise,
-};
+pub use metrics::{ESSENTIAL_METRICS, InvocationMetrics, InvocationSummary, level_that_passes, summarise};
 
 use redrive_aws::settings::{POLICY_URI, PolicyAt};
 use redrive_core::arn::Arn;

@@ -21,6 +21,7 @@ mod describe;
 mod doctor;
 mod drill;
 mod endpoint_state;
+mod erase;
 mod explain;
 mod follow;
 mod install;
@@ -154,6 +155,7 @@ async fn carry_out(cli: &args::Cli, console: &mut ToolEnvironment) -> Result<Com
             let result = Box::pin(replay::run(args, as_json, console)).await?;
             console.print(&result, as_json)
         }
+        args::CliCommand::Erase(args) => Box::pin(erase::run(args, as_json, console)).await,
         args::CliCommand::Completion { shell } => install::completion(*shell, console),
         args::CliCommand::Man { folder } => install::man(folder),
         args::CliCommand::Attach(args) => Box::pin(attach::run(args, as_json, console)).await,

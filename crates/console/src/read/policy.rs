@@ -10,7 +10,8 @@ use crate::account::ConsoleClients;
 /// Reads the function's policy.
 pub(crate) async fn policy(clients: &ConsoleClients, function: &str) -> Result<Policy, String> {
     let answer = clients.lambda.get_function_configuration().function_name(function).send().await;
-    let answer = answer.map_err(|error| unread("lambda:GetFunctionConfiguration", &failure_of_call(&error)))?;
+    let answer =
+        answer.map_err(|error| unread("lambda:GetFunctionConfiguration", &failure_of_call(&error)))?;
     let mut deployed = DeployedSettings::read(&answer).map_err(|failure| unread("kms:Decrypt", &failure))?;
     if deployed.has_policy_file {
         return Err("it lies in a file that is packaged with the function".to_owned());

@@ -10,9 +10,11 @@ use super::attach::AttachArgs;
 use super::connection::{ConnectionArgs, FurtherOptions};
 use super::doctor::DoctorArgs;
 use super::drill::DrillArgs;
+use super::erase::EraseArgs;
 use super::help::{
-    EXIT_CODES, EXIT_CODES_OF_ATTACH, EXIT_CODES_OF_DOCTOR, EXIT_CODES_OF_DRILL, EXIT_CODES_OF_LOOK,
-    EXIT_CODES_OF_OVERRIDES, EXIT_CODES_OF_REPLAY, EXIT_CODES_OF_REPLAYS, EXIT_CODES_OF_SERVE,
+    EXIT_CODES, EXIT_CODES_OF_ATTACH, EXIT_CODES_OF_DOCTOR, EXIT_CODES_OF_DRILL, EXIT_CODES_OF_ERASE,
+    EXIT_CODES_OF_LOOK, EXIT_CODES_OF_OVERRIDES, EXIT_CODES_OF_REPLAY, EXIT_CODES_OF_REPLAYS,
+    EXIT_CODES_OF_SERVE,
 };
 use super::look::LookArgs;
 use super::overrides::{GiveArgs, GiveUp, ReleaseArgs, RetryArgs, ShowOverrides, WaitingArgs};
@@ -88,6 +90,13 @@ pub(crate) enum CliCommand {
     /// Show replays, stop one, or free one
     #[command(after_help = EXIT_CODES_OF_REPLAYS)]
     Replays(Box<ReplaysArgs>),
+    /// Erase letters: from the archive in all versions, from the list of waiting letters, and from documents that name them
+    ///
+    /// Letters that still lie in a queue are given up first, so that the function archives them. It shows what it found,
+    /// and asks. An erased letter leaves a line without content, so that archive and replays still count it. To complete
+    /// an erasing that was interrupted, run the same command again.
+    #[command(after_help = EXIT_CODES_OF_ERASE)]
+    Erase(Box<EraseArgs>),
     /// Name the queue as the dead-letter queue of subscriptions
     ///
     /// It shows what each subscription names now, with the lines for the AWS CLI, CloudFormation and Terraform,
@@ -133,7 +142,15 @@ pub(crate) enum CliCommand {
 impl CliCommand {
     /// Reports whether the command has an exit code of its own for calls that AWS denies.
     pub(crate) fn tells_denials(&self) -> bool {
-        matches!(self, Self::Attach(_) | Self::Doctor(_) | Self::Look(_) | Self::Replay(_) | Self::Replays(_))
+        matches!(
+            self,
+            Self::Attach(_)
+                | Self::Doctor(_)
+                | Self::Erase(_)
+                | Self::Look(_)
+                | Self::Replay(_)
+                | Self::Replays(_)
+        )
     }
 
     /// Reports whether the command only shows something, line by line. Such a command may end when nobody
@@ -153,6 +170,7 @@ impl CliCommand {
             | Self::Release(_)
             | Self::Replay(_)
             | Self::Attach(_)
+            | Self::Erase(_)
             | Self::Doctor(_)
             | Self::Look(_)
             | Self::Drill(_)
@@ -178,6 +196,7 @@ impl CliCommand {
             Self::Replay(args) => {
                 (Some((&args.place.control, &args.place.archive.archive)), args.requeue.as_ref())
             }
+            Self::Erase(args) => (Some((&args.place.control, &args.place.archive.archive)), None),
             Self::Replays(args) => {
                 let place = match &args.command {
                     None => &args.place,
@@ -195,11 +214,13 @@ impl CliCommand {
         FurtherOptions::new(connection, control, archive, requeue)
     }
 
-    /// Returns the connection of a command, or `None` if the command makes no calls.
+    /// Returns the connection of a command, or `None` if the command makes no calls, or connects to
+    /// several accounts.
     pub(crate) fn connection(&self) -> Option<&ConnectionArgs> {
         Some(match self {
             Self::Plan(_) | Self::Explain(_) | Self::Completion { .. } | Self::Man { .. } => return None,
             Self::Attach(args) => &args.connection,
+            Self::Erase(args) => &args.connection,
             Self::Doctor(args) => &args.connection,
             Self::Look(args) => &args.connection,
             Self::Drill(args) => &args.connection,

@@ -56,6 +56,15 @@ Exit codes:
   5  other processes kept writing to the replay: nothing was done
   6  AWS denied a call: permissions are missing";
 
+pub(super) const EXIT_CODES_OF_ERASE: &str = "\
+Exit codes:
+  0  done: no version, list or document has one of these letters any more, and no queue holds one
+  1  something failed or could not be read; the output shows what was done. Run the same command again
+  2  bad usage or bad input, or not confirmed: nothing was done
+  3  erased what could be erased: Object Lock keeps some, or some may still lie in a queue; the output says until when
+  4  interrupted: run the same command again
+  6  AWS denied a call: permissions are missing";
+
 pub(super) const EXIT_CODES_OF_OVERRIDES: &str = "\
 Exit codes:
   0  done: the overrides are written, and hidden letters were asked to wake

@@ -7,6 +7,7 @@ mod cli;
 mod connection;
 mod doctor;
 mod drill;
+mod erase;
 mod help;
 mod look;
 mod overrides;
@@ -24,6 +25,7 @@ pub(crate) use cli::{Cli, CliCommand};
 pub(crate) use connection::{ConnectionArgs, FurtherOptions};
 pub(crate) use doctor::DoctorArgs;
 pub(crate) use drill::DrillArgs;
+pub(crate) use erase::EraseArgs;
 pub(crate) use look::{LookArgs, SetupFormat};
 pub(crate) use overrides::{
     ArrivalArgs, AuthorArgs, ControlPlace, GiveArgs, GiveUp, PatternArgs, ReleaseArgs, RetryArgs,

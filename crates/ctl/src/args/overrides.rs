@@ -57,7 +57,7 @@ pub(crate) struct GiveArgs {
 }
 
 /// The author of an override, and whether to ask before it is written.
-#[derive(Debug, Default, Args)]
+#[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "The override")]
 pub(crate) struct AuthorArgs {
     /// The author of the override [default: who you are, according to AWS]

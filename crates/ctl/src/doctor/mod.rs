@@ -18,8 +18,8 @@ pub(crate) use access::{MessageSender, PolicyAnswer, ResourcePolicy};
 pub(crate) use checks::{MANAGED_KEY, QueueKey, key_of, lets_sns_in, own_key, redrive_policy_command};
 pub(crate) use finding::CheckFinding;
 pub(crate) use read::{
-    ListedSubscription, ListedSubscriptions, ask, each, feeding as queues, listed, of_topic,
-    policy_of_function, read_error, read_queue, read_subscriptions,
+    ListedSubscription, ListedSubscriptions, ask, each, feeding as queues, listed, mapped as mapped_queues,
+    of_topic, policy_of_function, read_error, read_queue, read_subscriptions,
 };
 pub(crate) use setup::{DeployedQueue, DeployedSubscription, ReadError, ReadResult};
 

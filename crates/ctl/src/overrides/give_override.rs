@@ -203,10 +203,9 @@ impl OverrideDraft<'_> {
         as_json: bool,
         console: &mut ToolEnvironment,
     ) -> Result<GivenOverride, CommandFailure> {
-        let Self { request, preview, control, mut waker, stop } = self;
-        let yes = request.give.sign.yes;
-        show_lines(&preview.lines(), yes, as_json, console)?;
-        let missing = &preview.unknown.missing;
+        let yes = self.request.give.sign.yes;
+        show_lines(&self.preview.lines(), yes, as_json, console)?;
+        let missing = &self.preview.unknown.missing;
         if yes && !missing.is_empty() {
             let why = format!(
                 "neither SNS, SQS nor the list of waiting letters knows {}: correct the name, or give --anyway",
@@ -214,8 +213,17 @@ impl OverrideDraft<'_> {
             );
             return Err(CommandFailure::Input(vec![why]));
         }
-        console.confirm(yes, &format!("Give this override to {}?", request.action.name()))?;
+        console.confirm(yes, &format!("Give this override to {}?", self.request.action.name()))?;
+        self.carry_out(as_json, console).await
+    }
 
+    /// Writes the override, and wakes letters. The caller has asked.
+    pub(crate) async fn carry_out(
+        self,
+        as_json: bool,
+        console: &mut ToolEnvironment,
+    ) -> Result<GivenOverride, CommandFailure> {
+        let Self { request, preview, control, mut waker, stop } = self;
         let override_ = request.begun(preview.override_.clone(), console);
         // The override may have ended while the question waited for its answer.
         request.check(&override_)?;

@@ -12,8 +12,9 @@ mod show;
 mod target_check;
 mod wake;
 
-pub(crate) use give_override::{OverrideRequest, reach};
-pub(crate) use preview::{WakeEstimate, ends};
+pub(crate) use give_override::{OverrideDraft, OverrideRequest, reach};
+pub(crate) use pattern_args::{named, target};
+pub(crate) use preview::{WakeEstimate, ends, signature};
 pub(crate) use release::{look as look_at_release, run as release};
 pub(crate) use show::{ended, in_force, run as list};
 use std::io::Write;
@@ -55,14 +56,14 @@ async fn connect(
 }
 
 /// The author of an override.
-struct OverrideAuthor {
-    by: String,
+pub(crate) struct OverrideAuthor {
+    pub(crate) by: String,
     /// True if AWS confirmed the name. Otherwise it is what the caller claims to be.
-    checked: bool,
+    pub(crate) checked: bool,
 }
 
 /// Returns the author of the command line, else the caller's ARN according to AWS.
-async fn signed(
+pub(crate) async fn signed(
     args: &args::AuthorArgs,
     sts: &aws_sdk_sts::Client,
 ) -> Result<OverrideAuthor, CommandFailure> {

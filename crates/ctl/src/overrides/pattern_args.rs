@@ -67,12 +67,12 @@ pub(super) fn every() -> Value {
 
 /// Returns the condition for an ARN, or for any resource with this name. A text with colons is taken for an
 /// ARN. The check of the override refuses it if it is not an ARN of the right service.
-fn named(text: &str) -> Value {
+pub(crate) fn named(text: &str) -> Value {
     if text.contains(':') { json!([text]) } else { json!([{ "suffix": format!(":{text}") }]) }
 }
 
 /// Returns the condition for a target. Of a URL only its name is kept, since its path can be a secret.
-fn target(text: &str) -> Result<Value, CommandFailure> {
+pub(crate) fn target(text: &str) -> Result<Value, CommandFailure> {
     if !text.contains(':') && is_name(text) {
         return Ok(named(text));
     }

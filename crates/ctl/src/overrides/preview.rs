@@ -41,7 +41,7 @@ pub(crate) struct WakeEstimate {
 
 impl OverridePreview {
     /// Returns the preview as lines of text.
-    pub(super) fn lines(&self) -> String {
+    pub(crate) fn lines(&self) -> String {
         let Self { override_, touched, .. } = self;
         let mut rows = Vec::new();
         let mut say = |what: &str, text: String| rows.push(vec![format!("  {what}"), text]);
@@ -182,7 +182,7 @@ pub(crate) fn ends(override_: &Override, now: Timestamp) -> String {
 }
 
 /// Returns the author of an override, with a note whether AWS confirmed it.
-pub(super) fn signature(by: &str, checked: bool) -> String {
+pub(crate) fn signature(by: &str, checked: bool) -> String {
     let note = if checked { " (confirmed by AWS)" } else { " (not checked)" };
     format!("{}{note}", harmless(by))
 }

@@ -7,6 +7,7 @@ mod console_commands;
 mod credentials;
 mod doctor;
 mod drill;
+mod erase;
 mod explain;
 mod install;
 mod look;

@@ -143,6 +143,18 @@ pub(crate) async fn feeding(
     Ok(queues_of(None, sources, &of_stack))
 }
 
+/// Reads which queues feed a function, by its mappings alone.
+///
+/// # Errors
+///
+/// Lambda does not tell, in words.
+pub(crate) async fn mapped(lambda: &aws_sdk_lambda::Client, function: &str) -> Result<Vec<Arn>, String> {
+    let mappings = function::mappings(lambda, function).await;
+    let mappings = mappings.map_err(|error| format!("{} failed ({})", error.call, error.why))?;
+    let queues = mappings.iter().filter_map(|mapping| mapping.source.parse::<Arn>().ok());
+    Ok(queues.filter(|arn| arn.kind() == ArnKind::Queue).collect())
+}
+
 /// The queues that the outputs of a stack name, if one is named.
 #[derive(Debug, Default)]
 struct StackQueues {
