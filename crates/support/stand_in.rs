@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::TestAccount;
 use aws_config::SdkConfig;
@@ -25,6 +26,8 @@ pub struct StandInRequest<'a> {
     pub bytes: &'a [u8],
     /// The operation, where the service's protocol has it in a header; else empty.
     pub target: &'a str,
+    /// The id of the access key that signed it.
+    pub access_key: &'a str,
 }
 
 impl StandInRequest<'_> {
@@ -39,7 +42,7 @@ impl StandInRequest<'_> {
     }
 }
 
-type StandInAnswers = dyn Fn(&StandInRequest<'_>) -> Option<(u16, SdkBody)> + Send + Sync;
+type StandInAnswers = dyn Fn(&StandInRequest<'_>) -> Option<(Duration, u16, SdkBody)> + Send + Sync;
 
 #[derive(Clone)]
 struct StandIn {
@@ -58,9 +61,18 @@ pub fn before<B: Into<SdkBody>>(
     cloud: &TestAccount,
     answers: impl Fn(&StandInRequest<'_>) -> Option<(u16, B)> + Send + Sync + 'static,
 ) -> SdkConfig {
+    late_before(cloud, move |asked| answers(asked).map(|(status, body)| (Duration::ZERO, status, body)))
+}
+
+/// Does the same, with answers that come after a time.
+pub fn late_before<B: Into<SdkBody>>(
+    cloud: &TestAccount,
+    answers: impl Fn(&StandInRequest<'_>) -> Option<(Duration, u16, B)> + Send + Sync + 'static,
+) -> SdkConfig {
     let config = cloud.config(RetryConfig::disabled());
-    let answers =
-        move |asked: &StandInRequest<'_>| answers(asked).map(|(status, body)| (status, body.into()));
+    let answers = move |asked: &StandInRequest<'_>| {
+        answers(asked).map(|(after, status, body)| (after, status, body.into()))
+    };
     let stand_in = StandIn { answers: Arc::new(answers), account: config.http_client().unwrap() };
     config.into_builder().http_client(stand_in).build()
 }
@@ -81,13 +93,27 @@ impl HttpConnector for StandInConnector {
         let bytes = request.body().bytes().unwrap_or_default();
         let body = String::from_utf8_lossy(bytes);
         let target = request.headers().get("x-amz-target").unwrap_or_default();
-        let asked =
-            StandInRequest { method: request.method(), uri: request.uri(), body: &body, bytes, target };
-        let Some((status, body)) = (self.answers)(&asked) else { return self.account.call(request) };
+        let signed = request.headers().get("authorization").unwrap_or_default();
+        let access_key = signed.split_once("Credential=").and_then(|(_, rest)| rest.split('/').next());
+        let asked = StandInRequest {
+            method: request.method(),
+            uri: request.uri(),
+            body: &body,
+            bytes,
+            target,
+            access_key: access_key.unwrap_or_default(),
+        };
+        let Some((after, status, body)) = (self.answers)(&asked) else { return self.account.call(request) };
         let mut response = HttpResponse::new(status.try_into().unwrap(), body);
         // CloudWatch's protocol wants it, the others do not look at it.
         response.headers_mut().insert("smithy-protocol", "rpc-v2-cbor");
-        HttpConnectorFuture::ready(Ok(response))
+        if after.is_zero() {
+            return HttpConnectorFuture::ready(Ok(response));
+        }
+        HttpConnectorFuture::new(async move {
+            tokio::time::sleep(after).await;
+            Ok(response)
+        })
     }
 }
 

@@ -52,6 +52,18 @@ impl AwsAccess {
         Ok(Self { config, path_style })
     }
 
+    /// Returns the same access to another region, if one is given.
+    pub(super) fn in_region(self, region: Option<&str>) -> Self {
+        let Some(region) = region.map(str::to_owned) else { return self };
+        Self { config: self.config.into_builder().region(Region::new(region)).build(), ..self }
+    }
+
+    /// Returns the same access with other credentials.
+    pub(super) fn with_credentials(self, credentials: Credentials) -> Self {
+        let provider = SharedCredentialsProvider::new(credentials);
+        Self { config: self.config.into_builder().credentials_provider(provider).build(), ..self }
+    }
+
     /// Returns the clients that the function uses too.
     pub(super) fn clients(&self) -> AwsClients {
         AwsClients::from_config(&self.config, self.path_style)

@@ -11,6 +11,8 @@ pub(crate) enum CommandEnd {
     LeftOut,
     /// It was stopped, and can be continued.
     Stopped,
+    /// A person is needed: an alarm is on.
+    NeedsPerson,
     /// Something could not be read, so nobody can say that all is well.
     Unseen,
 }

@@ -86,7 +86,11 @@ impl CommandRunner {
             CommandEnd::Stopped if self.stop.load(Ordering::Relaxed) => {
                 Err(CommandFailure::Stopped("interrupted".to_owned()))
             }
-            CommandEnd::Stopped | CommandEnd::Partly | CommandEnd::LeftOut | CommandEnd::Unseen => {
+            CommandEnd::Stopped
+            | CommandEnd::Partly
+            | CommandEnd::LeftOut
+            | CommandEnd::Unseen
+            | CommandEnd::NeedsPerson => {
                 let because = err.text();
                 Err(CommandFailure::Work(format!(
                     "redrivectl {name} finished only in part: {}",

@@ -23,6 +23,7 @@ mod drill;
 mod endpoint_state;
 mod erase;
 mod explain;
+mod fleet;
 mod follow;
 mod install;
 mod look;
@@ -57,7 +58,8 @@ pub use silent_servers::SilentServers;
 pub use stack_outputs::StackOptions;
 
 /// Executes a command line, and returns the exit code: 0 done, 1 something failed, 2 bad usage or input, 3
-/// letters were left out, 4 stopped, 5 others are at work, 6 AWS denied a call, or something could not be seen.
+/// letters were left out, 4 stopped, 5 others are at work, 6 AWS denied a call, or something could not be seen, 7 a person is
+/// needed.
 pub async fn run(args: impl IntoIterator<Item = OsString>, mut console: ToolEnvironment) -> u8 {
     let cli = match args::Cli::try_parse_from(args) {
         Ok(cli) => cli,
@@ -90,6 +92,7 @@ pub async fn run(args: impl IntoIterator<Item = OsString>, mut console: ToolEnvi
         Ok(CommandEnd::LeftOut) => 3,
         Ok(CommandEnd::Stopped) => 4,
         Ok(CommandEnd::Unseen) => 6,
+        Ok(CommandEnd::NeedsPerson) => 7,
         // The reader stopped reading, as `head` does.
         Err(CommandFailure::Output(_)) if cli.command.only_shows() && console.unwritten.is_closed() => 0,
         Err(failed) => {
@@ -156,6 +159,7 @@ async fn carry_out(cli: &args::Cli, console: &mut ToolEnvironment) -> Result<Com
             console.print(&result, as_json)
         }
         args::CliCommand::Erase(args) => Box::pin(erase::run(args, as_json, console)).await,
+        args::CliCommand::Fleet(args) => Box::pin(fleet::run(args, as_json, console)).await,
         args::CliCommand::Completion { shell } => install::completion(*shell, console),
         args::CliCommand::Man { folder } => install::man(folder),
         args::CliCommand::Attach(args) => Box::pin(attach::run(args, as_json, console)).await,

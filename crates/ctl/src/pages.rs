@@ -12,6 +12,7 @@ use redrive_replay::EventRequest;
 use serde_json::{Value, json};
 
 use crate::args::Cli;
+use crate::fleet::FleetFile;
 
 /// The languages of code on the pages, and what tests each one.
 const LANGUAGES: [&str; 7] = [
@@ -135,6 +136,8 @@ fn every_example_in_json_is_taken() {
                     assert!(statement.get(name).is_some(), "{page}: no {name}\n{text}");
                 }
             }
+        } else if has(&["accounts"]) {
+            serde_json::from_str::<FleetFile>(&text).unwrap_or_else(|bad| panic!("{page}: {bad}\n{text}"));
         } else if has(&["kind"]) {
             // A filter policy over the attributes of notices.
             let attributes = ["kind", "topicArn", "target"];

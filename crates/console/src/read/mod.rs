@@ -38,7 +38,7 @@ pub use letter::{
 pub(crate) use letter::{MAX_QUERY_POLLS, letter};
 pub use letter_counts::{ChartSpan, PARTS, TimedCount, UnreplayedCount};
 pub use letters::{ArchivedLetter, LetterFields, WaitingOne};
-pub use now::{Alarm, MetricSeries, PresentState, QueueNow, part_of};
+pub use now::{Alarm, MetricSeries, PresentState, QueueNow, is_alarm_of_stack, part_of};
 pub(crate) use now::{REQUESTS as NOW_REQUESTS, now};
 pub(crate) use policy::policy;
 pub(crate) use time_limits::PageDeadlines;

@@ -445,11 +445,15 @@ async fn alarms(
         let times = [it.state_transitioned_timestamp(), it.state_updated_timestamp()];
         alarm(it.alarm_name(), it.alarm_description(), times)
     });
-    let own = composite.chain(plain).filter(|alarm| {
-        let rest = alarm.name.strip_prefix(stack).and_then(|rest| rest.strip_prefix('-'));
-        rest.is_some_and(|rest| is_of_stack(rest, &account.queues))
-    });
+    let own = composite.chain(plain).filter(|alarm| is_alarm_of_stack(&alarm.name, stack, &account.queues));
     Ok(Some((own.collect(), answer.next_token().is_some())))
+}
+
+/// Reports whether an alarm belongs to a stack of the templates with these queues, by its name.
+#[must_use]
+pub fn is_alarm_of_stack(name: &str, stack: &str, queues: &[Arn]) -> bool {
+    let rest = name.strip_prefix(stack).and_then(|rest| rest.strip_prefix('-'));
+    rest.is_some_and(|rest| is_of_stack(rest, queues))
 }
 
 /// Reports whether an alarm belongs to the stack's templates, by its name after the stack's. The prefix alone

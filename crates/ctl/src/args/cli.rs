@@ -11,10 +11,11 @@ use super::connection::{ConnectionArgs, FurtherOptions};
 use super::doctor::DoctorArgs;
 use super::drill::DrillArgs;
 use super::erase::EraseArgs;
+use super::fleet::FleetArgs;
 use super::help::{
     EXIT_CODES, EXIT_CODES_OF_ATTACH, EXIT_CODES_OF_DOCTOR, EXIT_CODES_OF_DRILL, EXIT_CODES_OF_ERASE,
-    EXIT_CODES_OF_LOOK, EXIT_CODES_OF_OVERRIDES, EXIT_CODES_OF_REPLAY, EXIT_CODES_OF_REPLAYS,
-    EXIT_CODES_OF_SERVE,
+    EXIT_CODES_OF_FLEET, EXIT_CODES_OF_LOOK, EXIT_CODES_OF_OVERRIDES, EXIT_CODES_OF_REPLAY,
+    EXIT_CODES_OF_REPLAYS, EXIT_CODES_OF_SERVE,
 };
 use super::look::LookArgs;
 use super::overrides::{GiveArgs, GiveUp, ReleaseArgs, RetryArgs, ShowOverrides, WaitingArgs};
@@ -110,6 +111,11 @@ pub(crate) enum CliCommand {
     /// and never that all is well.
     #[command(after_help = EXIT_CODES_OF_DOCTOR)]
     Doctor(DoctorArgs),
+    /// Show the stacks of several accounts and regions, one line each: waiting and archived letters, alarms, version
+    ///
+    /// It asks all at the same time. What it could not see stands on the line: denied, or no answer.
+    #[command(after_help = EXIT_CODES_OF_FLEET)]
+    Fleet(FleetArgs),
     /// Test a deployment in your account with real letters, and remove everything again
     ///
     /// It creates a topic with two subscribers, breaks one and publishes two messages. SNS gives up on both.
@@ -173,6 +179,7 @@ impl CliCommand {
             | Self::Erase(_)
             | Self::Doctor(_)
             | Self::Look(_)
+            | Self::Fleet(_)
             | Self::Drill(_)
             | Self::Serve(_)
             | Self::Man { .. } => false,
@@ -218,7 +225,11 @@ impl CliCommand {
     /// several accounts.
     pub(crate) fn connection(&self) -> Option<&ConnectionArgs> {
         Some(match self {
-            Self::Plan(_) | Self::Explain(_) | Self::Completion { .. } | Self::Man { .. } => return None,
+            Self::Plan(_)
+            | Self::Explain(_)
+            | Self::Fleet(_)
+            | Self::Completion { .. }
+            | Self::Man { .. } => return None,
             Self::Attach(args) => &args.connection,
             Self::Erase(args) => &args.connection,
             Self::Doctor(args) => &args.connection,

@@ -22,6 +22,14 @@ Exit codes:
   4  interrupted; all letters are given back
   6  done, but something could not be seen: AWS denied a call, or a call failed";
 
+pub(super) const EXIT_CODES_OF_FLEET: &str = "\
+Exit codes:
+  0  every stack was seen, and no alarm is on
+  1  something failed
+  2  bad usage or bad input: nothing was asked
+  6  no alarm was seen, but something could not be seen; its line says why
+  7  a person is needed: an alarm is on";
+
 pub(super) const EXIT_CODES_OF_DRILL: &str = "\
 Exit codes:
   0  every step went as planned, and everything is removed

@@ -8,6 +8,7 @@ mod connection;
 mod doctor;
 mod drill;
 mod erase;
+mod fleet;
 mod help;
 mod look;
 mod overrides;
@@ -26,6 +27,7 @@ pub(crate) use connection::{ConnectionArgs, FurtherOptions};
 pub(crate) use doctor::DoctorArgs;
 pub(crate) use drill::DrillArgs;
 pub(crate) use erase::EraseArgs;
+pub(crate) use fleet::FleetArgs;
 pub(crate) use look::{LookArgs, SetupFormat};
 pub(crate) use overrides::{
     ArrivalArgs, AuthorArgs, ControlPlace, GiveArgs, GiveUp, PatternArgs, ReleaseArgs, RetryArgs,

@@ -128,7 +128,7 @@ async fn checks(session: Rc<ServeSession>, id: u64) {
             let held = held.map_or_else(String::new, |held| format!(" Letters that it sent: {held}."));
             job.ends(false, format!("It stopped, and can go on.{held}"));
         }
-        Ok(CommandEnd::Partly | CommandEnd::Unseen) => {
+        Ok(CommandEnd::Partly | CommandEnd::Unseen | CommandEnd::NeedsPerson) => {
             job.ends(
                 false,
                 "Something failed, was interrupted or could not be read. What was done is below.",

@@ -9,6 +9,7 @@ mod doctor;
 mod drill;
 mod erase;
 mod explain;
+mod fleet;
 mod install;
 mod look;
 mod machine;

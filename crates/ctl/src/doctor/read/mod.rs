@@ -143,6 +143,18 @@ pub(crate) async fn feeding(
     Ok(queues_of(None, sources, &of_stack))
 }
 
+/// Reads the release that the template of a stack names.
+///
+/// # Errors
+///
+/// The template cannot be read.
+pub(crate) async fn template_version(
+    formation: &aws_sdk_cloudformation::Client,
+    stack: &str,
+) -> ReadResult<Option<String>> {
+    Ok(function::release(formation, stack, None).await?.template)
+}
+
 /// Reads which queues feed a function, by its mappings alone.
 ///
 /// # Errors
