@@ -4,7 +4,7 @@ use redrive_core::arn::Arn;
 
 use crate::aws;
 use crate::console::CommandFailure;
-use crate::doctor::{PolicyAnswer, ResourcePolicy, queue};
+use crate::doctor::{PolicyAnswer, ResourcePolicy, read_queue};
 
 /// Checks that the requeue's policy lets the caller send there. If AWS does not tell, the drill goes on, and its replay
 /// finds out.
@@ -18,7 +18,7 @@ pub(super) async fn may_replay(
     requeue: &Arn,
 ) -> Result<(), CommandFailure> {
     let Ok(caller) = aws::caller(sts).await else { return Ok(()) };
-    let requeue = queue(sqs, requeue.clone(), false).await;
+    let requeue = read_queue(sqs, requeue.clone()).await;
     let policy = ResourcePolicy::of(requeue.attribute("Policy").unwrap_or_default());
     if policy.exempts(&caller, requeue.arn.as_str()) != PolicyAnswer::No {
         return Ok(());

@@ -102,8 +102,8 @@ impl SimSubscription {
                 Some(arn.ok_or_else(wrong)?.to_owned())
             }
         };
-        let needs_fifo = self.topic.ends_with(".fifo") && self.endpoint.ends_with(".fifo");
-        if needs_fifo && queue.as_ref().is_some_and(|queue| !queue.ends_with(".fifo")) {
+        let needs_fifo = is_fifo(&self.topic) && is_fifo(&self.endpoint);
+        if needs_fifo && queue.as_ref().is_some_and(|queue| !is_fifo(queue)) {
             let why = "must use a FIFO queue as DLQ for a FIFO Subscription to a FIFO Topic.";
             return Err(invalid(&format!("RedrivePolicy: {why}")));
         }
@@ -138,4 +138,9 @@ impl SimSubscription {
         attributes.extend(self.more.clone());
         attributes
     }
+}
+
+/// Reports whether a queue or topic of this name is FIFO.
+fn is_fifo(name: &str) -> bool {
+    name.strip_suffix(".fifo").is_some()
 }

@@ -37,7 +37,7 @@ impl SetupParameters {
             set.notes.push("no topic is known, and the template needs TopicArns: name yours".to_owned());
         }
         if seen.queue.arn.is_fifo() {
-            set.put("Requeue", "fifo".to_owned());
+            set.put("QueueType", "fifo".to_owned());
         }
         let targets = &seen.targets;
         set.list("TargetQueueArns", targets.queues.iter());
