@@ -49,21 +49,17 @@ pub(super) async fn run(
     as_json: bool,
     console: &mut ToolEnvironment,
 ) -> Result<CommandEnd, CommandFailure> {
-    match &args.which.undo {
-        Some(file) => {
-            let record = ChangeRecord::read(file)?;
-            let aws = connect(&record.queue, args, console).await?;
-            let selected = select::of_record(&aws, &record, console).await;
-            let rows = selected.rows(|it| step::back(it, &record));
-            let result = AttachResult::new(rows, &selected, record.queue.clone(), true);
-            carry_out(result, &aws, None, args, as_json, console).await
-        }
-        None => {
-            let queue = queue(args, console)?;
-            let aws = connect(&queue, args, console).await?;
-            attach(queue, &aws, args, as_json, console).await
-        }
-    }
+    let Some(file) = &args.which.undo else {
+        let queue = queue(args, console)?;
+        let aws = connect(&queue, args, console).await?;
+        return attach(queue, &aws, args, as_json, console).await;
+    };
+    let record = ChangeRecord::read(file)?;
+    let aws = connect(&record.queue, args, console).await?;
+    let selected = select::of_record(&aws, &record, console).await;
+    let rows = selected.rows(|it| step::back(it, &record));
+    let result = AttachResult::new(rows, &selected, record.queue.clone(), true);
+    carry_out(result, &aws, None, args, as_json, console).await
 }
 
 /// Returns the queue that the command line or the stack names.

@@ -123,7 +123,7 @@ impl AttachResult {
         }
         if self.pending > 0 {
             let pending = count(self.pending, "further subscription");
-            text += &format!("{pending} not confirmed yet: without an ARN nobody can attach them.\n");
+            text += &(pending + " not confirmed yet: without an ARN nobody can attach them.\n");
         }
         text
     }
@@ -137,7 +137,7 @@ impl AttachResult {
         let mut text = String::from("\nAWS CLI:\n");
         let changed = || self.rows.iter().filter(|row| row.step == RowStep::Change);
         for row in changed() {
-            text += &format!("  {}\n", self.command(row));
+            text += &("  ".to_owned() + &self.command(row) + "\n");
         }
         text += "\nCloudFormation, in AWS::SNS::Subscription";
         for row in changed() {
@@ -146,10 +146,9 @@ impl AttachResult {
                 text += &harmless(&format!("; {} is {resource} of the stack {}", row.id(), owner.stack));
             }
         }
-        text += &format!(":\n  RedrivePolicy: {{ deadLetterTargetArn: {queue} }}\n");
-        text + &format!(
-            "\nTerraform, in aws_sns_topic_subscription:\n  redrive_policy = jsonencode({{ deadLetterTargetArn = {queue} }})\n"
-        )
+        let redrive_policy = format!("  RedrivePolicy: {{ deadLetterTargetArn: {queue} }}\n");
+        let terraform = format!("  redrive_policy = jsonencode({{ deadLetterTargetArn = {queue} }})\n");
+        [&text, ":\n", &redrive_policy, "\nTerraform, in aws_sns_topic_subscription:\n", &terraform].concat()
     }
 
     /// Returns the command of the AWS CLI that attaches a subscription.
@@ -170,7 +169,7 @@ impl AttachResult {
             text += &(wrapped(&harmless(&why), WIDTH, 2) + "\n");
         }
         let what = if self.is_undo { "given back what they had" } else { "attached" };
-        text += &format!("{}: {done} {what}", self.all());
+        let mut numbers = vec![format!("{}: {done} {what}", self.all())];
         for (number, what) in [
             (self.number(|row| row.step == RowStep::Keep), "as they should be already"),
             (self.number(SubscriptionRow::is_left), "left alone"),
@@ -179,13 +178,14 @@ impl AttachResult {
             (self.unread.len() as u64, "not read"),
         ] {
             if number > 0 {
-                text += &format!(", {number} {what}");
+                numbers.push(format!("{number} {what}"));
             }
         }
-        text += ".\n";
+        text += &(numbers.join(", ") + ".\n");
         if let (Some(record), Some(undo)) = (&self.record, &self.undo) {
             let record = harmless(&record.to_string_lossy());
-            text += &format!("What was there before is in {record}. To take it back: {undo}\n");
+            let back = format!("What was there before is in {record}. To take it back: {undo}");
+            text += &(back + "\n");
         }
         text
     }
