@@ -203,8 +203,8 @@ async fn observing_costs_what_the_limits_say() {
     let (_, timeout) = template.split_once("\n  FunctionTimeout:\n").unwrap();
     let timeout = timeout.split_once("Default: ").unwrap().1.lines().next().unwrap();
     let (_, seconds) = template.split_once(&format!("\"{timeout}\": {{ VisibilitySeconds: ")).unwrap();
-    let visibility: f64 = seconds.split(',').next().unwrap().parse().unwrap();
-    assert_eq!(visibility, 180.0);
+    let visibility: u32 = seconds.split(',').next().unwrap().parse().unwrap();
+    assert_eq!(visibility, 180);
 
     let posts: Vec<_> = (0..10).map(|number| RecordBuilder::envelope(&format!("letter-{number}"))).collect();
     let world = FunctionWorld::new(&[("REDRIVE_MODE", "observe")]);
@@ -213,9 +213,10 @@ async fn observing_costs_what_the_limits_say() {
     let ran = world.run(&posts).await;
     assert_eq!(world.cloud.summary(), [] as [&str; 0], "an instance that knows the queue calls nothing");
     assert_eq!((ran.kept.len(), ran.letters().len()), (10, 10), "every letter stays, with one line");
-    let bytes = (ran.text.len() + ran.metrics.len()) as f64 + LINES_OF_LAMBDA;
+    let bytes = u32::try_from(ran.text.len() + ran.metrics.len()).unwrap();
+    let bytes = f64::from(bytes) + LINES_OF_LAMBDA;
 
-    let looks = 86_400.0 / visibility;
+    let looks = 86_400.0 / f64::from(visibility);
     let (receives, batches) = (LETTERS * looks, LETTERS * looks / 10.0);
     let gigabytes = batches * bytes / 1e9;
     let cents = |cost: f64| (cost * 100.0).round() / 100.0;
