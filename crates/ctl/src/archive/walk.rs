@@ -15,7 +15,7 @@ pub(super) enum WalkedLetter {
     /// A record, and whether a replay has sent it.
     Record(Box<LocatedRecord>, bool),
     /// A letter that was erased.
-    Erased(LocatedErasure),
+    Erased(Box<LocatedErasure>),
 }
 
 /// Walks an archive, and passes each selected letter to `take`. Prints what could not be read, and returns its number.
@@ -35,7 +35,7 @@ pub(super) async fn walk(
                     take(&mut page, WalkedLetter::Record(letter, has_gone))?;
                 }
             }
-            WalkItem::Erased(erased) => take(&mut page, WalkedLetter::Erased(*erased))?,
+            WalkItem::Erased(erased) => take(&mut page, WalkedLetter::Erased(erased))?,
             WalkItem::Unread(what) => {
                 unread += 1;
                 page.screen.say(&text(&what))?;

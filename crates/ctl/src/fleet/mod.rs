@@ -56,7 +56,7 @@ async fn look(
     }
     let region = aws.region();
     let lines = stacks.iter().map(async |stack| match stack {
-        Ok(stack) => FleetLine::of(place, &region, stack, reader.facts(stack).await),
+        Ok(stack) => FleetLine::of(place, &region, stack, Box::pin(reader.facts(stack)).await),
         Err((name, unseen)) => FleetLine::unseen(place, Some(name), unseen),
     });
     join_all(lines).await

@@ -74,7 +74,9 @@ pub(super) fn places(
     if accounts.is_empty() && args.file.is_none() {
         accounts.push(FleetAccount::Own);
     }
-    accounts.iter().for_each(|account| add(account, &args.region, &args.stack));
+    for account in &accounts {
+        add(account, &args.region, &args.stack);
+    }
     if let Some(file) = &args.file {
         let bad = |problem: String| CommandFailure::Input(vec![format!("{}: {problem}", file.display())]);
         let of_file: FleetFile = serde_json::from_str(&read_file(file, console)?)

@@ -1,5 +1,7 @@
 //! The lines of a fleet.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use super::places::FleetPlace;
@@ -52,7 +54,7 @@ impl FleetLine {
 
     fn has_alarm(&self) -> bool {
         let alarms = self.facts.as_ref().map(|facts| &facts.alarms);
-        matches!(alarms, Ok(Seen::Seen(names)) if !names.is_empty())
+        matches!(alarms, Ok(Seen::Known(names)) if !names.is_empty())
     }
 
     fn row(&self) -> Vec<String> {
@@ -70,8 +72,8 @@ impl FleetLine {
         let mut line = json!({ "account": self.account, "region": self.region, "stack": self.stack });
         match &self.facts {
             Err(why) => {
-                line["unseen"] =
-                    json!(why.iter().map(|why| ("stack", why)).collect::<std::collections::BTreeMap<_, _>>())
+                let unseen: BTreeMap<_, _> = why.iter().map(|why| ("stack", why)).collect();
+                line["unseen"] = json!(unseen);
             }
             Ok(facts) => facts.write(&mut line),
         }
@@ -148,7 +150,7 @@ impl CommandResult for FleetReport {
 
 fn seen<T>(fact: &Seen<T>) -> Option<&T> {
     match fact {
-        Seen::Seen(value) => Some(value),
+        Seen::Known(value) => Some(value),
         Seen::Denied(_) | Seen::NoAnswer | Seen::Failed(_) => None,
     }
 }
@@ -156,7 +158,7 @@ fn seen<T>(fact: &Seen<T>) -> Option<&T> {
 /// Returns why something could not be seen.
 fn why<T>(fact: &Seen<T>) -> Option<String> {
     match fact {
-        Seen::Seen(_) => None,
+        Seen::Known(_) => None,
         Seen::Denied(call) => Some(format!("denied ({call})")),
         Seen::NoAnswer => Some("no answer".to_owned()),
         Seen::Failed(why) => Some(why.clone()),

@@ -33,7 +33,7 @@ const READING_AGE: SignedDuration = SignedDuration::from_mins(15);
 /// Something that was asked for, or why it could not be seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Seen<T> {
-    Seen(T),
+    Known(T),
     /// The permission of this name is missing.
     Denied(String),
     /// There was no answer within the deadline.
@@ -86,7 +86,7 @@ impl<T> Seen<T> {
 
     fn map<U>(self, change: impl FnOnce(T) -> U) -> Seen<U> {
         match self {
-            Self::Seen(value) => Seen::Seen(change(value)),
+            Self::Known(value) => Seen::Known(change(value)),
             Self::Denied(call) => Seen::Denied(call),
             Self::NoAnswer => Seen::NoAnswer,
             Self::Failed(why) => Seen::Failed(why),
@@ -103,7 +103,7 @@ impl FactReader {
     /// Waits for an answer until the deadline.
     async fn within<T>(&self, asks: impl Future<Output = Result<T, Seen<T>>>) -> Seen<T> {
         match timeout_at(self.until, Box::pin(asks)).await {
-            Ok(Ok(answer)) => Seen::Seen(answer),
+            Ok(Ok(answer)) => Seen::Known(answer),
             Ok(Err(unseen)) => unseen,
             Err(_) => Seen::NoAnswer,
         }
@@ -120,7 +120,7 @@ impl FactReader {
     ) -> Result<Vec<FoundStack>, (Option<String>, Seen<()>)> {
         if names.is_empty() {
             return match self.within(self.described(None)).await {
-                Seen::Seen(stacks) => {
+                Seen::Known(stacks) => {
                     let is_ours =
                         |stack: &FleetStack| OUTPUTS.iter().all(|output| stack.outputs.contains_key(*output));
                     Ok(stacks.into_iter().filter(is_ours).map(Ok).collect())
@@ -131,7 +131,7 @@ impl FactReader {
         let named = names.iter().map(async |name| {
             let described = self.within(self.described(Some(name))).await;
             match described {
-                Seen::Seen(stacks) => stacks
+                Seen::Known(stacks) => stacks
                     .into_iter()
                     .next()
                     .ok_or_else(|| (name.clone(), Seen::Failed("there is no such stack".to_owned()))),

@@ -50,7 +50,7 @@ async fn a_locked_version_is_deleted_only_in_spite_of_governance() {
     let put = s3.put_object().bucket("archive").key("a").body(ByteStream::from_static(b"1"));
     let id = put.send().await.unwrap().version_id().unwrap().to_owned();
     let read = s3.get_object().bucket("archive").key("a").send().await.unwrap();
-    assert_eq!(read.object_lock_mode().map(|mode| mode.as_str()), Some("GOVERNANCE"));
+    assert_eq!(read.object_lock_mode().map(aws_sdk_s3::types::ObjectLockMode::as_str), Some("GOVERNANCE"));
     assert!(read.object_lock_retain_until_date().is_some());
     let delete = || s3.delete_object().bucket("archive").key("a").version_id(&id);
     let refused = delete().send().await.unwrap_err().into_service_error();
