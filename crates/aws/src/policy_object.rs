@@ -58,15 +58,20 @@ pub enum UnreadPolicy {
 pub async fn read_policy(s3: &Client, object: &PolicyAt) -> Result<PolicyDocument, UnreadPolicy> {
     let unread = |failure| UnreadPolicy::Call { object: object.clone(), failure };
     let wrong = |faults| UnreadPolicy::Wrong { object: object.clone(), faults };
+    let too_long = || wrong(format!("it must be at most {MAX_POLICY_BYTES} bytes long"));
     let answer = s3.get_object().bucket(&object.bucket).key(&object.key).send().await;
     let answer = answer.map_err(|error| unread(failure_of_call(&error)))?;
     let length = answer.content_length.and_then(|length| usize::try_from(length).ok());
     if length.is_some_and(|length| length > MAX_POLICY_BYTES) {
-        return Err(wrong(format!("it must be at most {MAX_POLICY_BYTES} bytes long")));
+        return Err(too_long());
     }
     let version = answer.version_id.clone();
     let unreachable = |_| unread(Failure::ours(FailureClass::Transient, "Unreachable"));
     let bytes = answer.body.collect().await.map_err(unreachable)?.to_vec();
+    // An answer need not name its length.
+    if bytes.len() > MAX_POLICY_BYTES {
+        return Err(too_long());
+    }
     let digest = digest(&bytes);
     let json = String::from_utf8(bytes).map_err(|_| wrong("it is not UTF-8".to_owned()))?;
     let policy = Policy::parse(&json).map_err(|bad| wrong(bad.to_string()))?;

@@ -36,7 +36,7 @@ const OPERATOR_CALLS: [(&str, &str); 7] = [
 ];
 
 /// The statements of the function's role, and what each allows.
-const STATEMENTS: [(&str, &[&str]); 20] = [
+const STATEMENTS: [(&str, &[&str]); 21] = [
     ("WriteLogs", &["logs:CreateLogStream", "logs:PutLogEvents"]),
     (
         "DrainDeadLetterQueue",
@@ -55,6 +55,7 @@ const STATEMENTS: [(&str, &[&str]); 20] = [
     ("ReadSubscriptions", &["sns:GetSubscriptionAttributes"]),
     ("WriteArchive", &["s3:PutObject"]),
     ("ReadOverrides", &["s3:GetObject"]),
+    ("ReadRedrivePolicy", &["s3:GetObject"]),
     ("KnowThatThereAreNoOverrides", &["s3:ListBucket"]),
     ("KeepWaitingList", &["s3:PutObject", "s3:GetObject"]),
     ("KeepRecoveries", &["s3:PutObject", "s3:GetObject"]),
@@ -82,7 +83,7 @@ const STATEMENTS: [(&str, &[&str]); 20] = [
 ];
 
 /// The statements of the replay function's role, and what each allows.
-const REPLAY_STATEMENTS: [(&str, &[&str]); 8] = [
+const REPLAY_STATEMENTS: [(&str, &[&str]); 9] = [
     ("WriteLogs", &["logs:CreateLogStream", "logs:PutLogEvents"]),
     ("ListArchiveAndReplays", &["s3:ListBucket"]),
     ("ReadArchive", &["s3:GetObject"]),
@@ -90,6 +91,7 @@ const REPLAY_STATEMENTS: [(&str, &[&str]); 8] = [
     ("FillRequeue", &["sqs:SendMessage", "sqs:GetQueueAttributes", "sqs:ListQueueTags"]),
     ("CountWaitingLetters", &["sqs:GetQueueAttributes"]),
     ("AskHowLettersAreRedriven", &["lambda:GetFunctionConfiguration"]),
+    ("ReadRedrivePolicy", &["s3:GetObject"]),
     ("UseOwnKeys", &["kms:Decrypt", "kms:GenerateDataKey"]),
 ];
 

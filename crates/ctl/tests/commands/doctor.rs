@@ -221,7 +221,8 @@ async fn the_role_is_asked_about_every_permission_that_the_template_gives_it() {
     let rule = json!({ "name": "all", "match": { "subject": ["all"] }, "target": "topic" });
     let policy = json!({ "default": { "subscription": "discover" }, "rules": [rule] });
     let variables = &mut deployment.function["Environment"]["Variables"];
-    variables["REDRIVE_POLICY"] = policy.to_string().into();
+    variables["REDRIVE_POLICY_URI"] = "s3://my-bucket/policy.json".into();
+    cloud.put("my-bucket/policy.json", &policy.to_string());
     variables["NOTICE_TOPIC_ARN"] = NOTICES.into();
     let asked: Arc<Mutex<BTreeMap<String, BTreeSet<String>>>> = Arc::default();
     let noted = Arc::clone(&asked);
@@ -252,6 +253,7 @@ async fn the_role_is_asked_about_every_permission_that_the_template_gives_it() {
         ("KeepWaitingList", "arn:aws:s3:::my-bucket/dead-letters-control/waiting/letters"),
         ("KnowThatThereAreNoOverrides", "arn:aws:s3:::my-bucket"),
         ("ReadOverrides", "arn:aws:s3:::my-bucket/dead-letters-control/overrides.json"),
+        ("ReadRedrivePolicy", "arn:aws:s3:::my-bucket/policy.json"),
         ("ReadSubscriptions", "*"),
         ("RedeliverToQueues", WORKER),
         ("RepublishToTopics", TOPIC),
