@@ -377,7 +377,7 @@ def test_alarms_on_what_the_function_tells_wait_for_late_data():
     """Log lines can be late, and a period that is not looked at again would be lost."""
     alarms = alarms_of_the_template(QueueType="fifo")
     late = {n: a for n, a in alarms.items() if namespace_of(a) == "SnsRedrive"}
-    assert len(late) == 10
+    assert len(late) == 9
     for name, alarm in late.items():
         assert alarm["DatapointsToAlarm"] < alarm["EvaluationPeriods"], name
 

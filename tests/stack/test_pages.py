@@ -19,6 +19,8 @@ from local.stack import ROOT
 OWN = {("s3", "cp"), ("s3", "sync"), ("s3", "rm"), ("s3", "ls"), ("cloudformation", "deploy"), ("logs", "tail")}
 GLOBAL = {"query", "output", "region", "profile", "endpoint-url"}
 SERVICES = {"s3api": "s3"}
+# Options that have another name in the CLI.
+RENAMED = {("sns", "subscribe", "endpoint"): "notification-endpoint"}
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
@@ -55,7 +57,8 @@ def test_a_command_of_the_aws_cli_is_one(command, is_whole):
     operations = {xform_name(operation, "-"): operation for operation in model.operation_names}
     assert name in operations, command
     shape = model.operation_model(operations[name]).input_shape
-    members = {xform_name(member, "-"): member for member in (shape.members if shape else {})}
+    named = {member: xform_name(member, "-") for member in (shape.members if shape else {})}
+    members = {RENAMED.get((service, name, option), option): member for member, option in named.items()}
     given = {word.removeprefix("--") for word in rest if word.startswith("--")}
     known = GLOBAL | set(members) | {f"no-{member}" for member in members}
     assert given <= known, command

@@ -7,10 +7,11 @@ from botocore.exceptions import ClientError
 from world import outcome, policy
 
 from local.sns import dead_letter, envelope
-from local.stack import wait_until
+from local.stack import REGION, wait_until
 from local.tool import redrivectl
 
 BUCKET = "policies"
+HERE = {"LocationConstraint": REGION}
 
 
 def long_policy(world):
@@ -23,7 +24,7 @@ def long_policy(world):
 def test_a_policy_that_is_too_long_for_a_parameter_is_read_from_s3(world):
     s3, key = world.stack.client("s3"), world.name("policy.json")
     try:
-        s3.create_bucket(Bucket=BUCKET)
+        s3.create_bucket(Bucket=BUCKET, CreateBucketConfiguration=HERE)
     except ClientError as error:
         if error.response["Error"]["Code"] not in ("BucketAlreadyOwnedByYou", "BucketAlreadyExists"):
             raise
@@ -48,7 +49,7 @@ def test_a_policy_that_is_too_long_for_a_parameter_is_read_from_s3(world):
 @pytest.mark.parametrize("body", [None, "not a policy"])
 def test_without_its_policy_the_function_touches_no_letter(world, body):
     s3, bucket = world.stack.client("s3"), world.name("bucket")
-    s3.create_bucket(Bucket=bucket)
+    s3.create_bucket(Bucket=bucket, CreateBucketConfiguration=HERE)
     if body:
         s3.put_object(Bucket=bucket, Key="policy.json", Body=body)
     topic = world.topic()
