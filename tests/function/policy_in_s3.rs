@@ -47,7 +47,7 @@ impl LoadedWorld {
         let guard = tracing::subscriber::set_default(lines);
         let records = event([&RecordBuilder::envelope("a")]);
         self.cloud.place(&records);
-        let deadline = jiff::Timestamp::now().as_millisecond() + 30_000;
+        let deadline = InstanceClock::system().now().as_millisecond() + 30_000;
         let deadline = u64::try_from(deadline).unwrap();
         let answer = self.function.answer(serde_json::from_value(records).unwrap(), "req-1", deadline).await;
         drop(guard);

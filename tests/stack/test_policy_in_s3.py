@@ -36,7 +36,7 @@ def test_a_policy_that_is_too_long_for_a_parameter_is_read_from_s3(world):
     worker = world.subscribe("worker", topic, deployment.queue_arn)
     letter = dead_letter(deployment, envelope(topic, worker.subscription_arn, "m", subject="never"))
     assert outcome(deployment, letter, "archived")["rule"] == "never"
-    read = [line for line in deployment.log_lines() if line["message"] == "policy read"]
+    read = [line for line in deployment.log_lines() if line.get("message") == "policy read"]
     assert read[0]["policy.uri"] == uri
     assert len(read[0]["policy.digest"]) == 16
 
@@ -58,7 +58,7 @@ def test_without_its_policy_the_function_touches_no_letter(world, body):
     letter = dead_letter(deployment, envelope(topic, worker.subscription_arn, "m", subject="never"))
 
     def told():
-        return [line for line in deployment.log_lines() if line["message"] == "policy not read"]
+        return [line for line in deployment.log_lines() if line.get("message") == "policy not read"]
 
     wait_until(told, 20, "the function to say that it has no policy")
     assert deployment.outcomes(letter) == []

@@ -25,7 +25,7 @@ pub struct ArchivedLetter {
     pub retry: Option<(u32, u32)>,
     /// True if a replay sent it; `None` if that is unknown.
     pub replayed: Option<bool>,
-    /// The error code by which Lambda or EventBridge gave up on it; SNS names none.
+    /// The error code by which Lambda or `EventBridge` gave up on it; SNS names none.
     pub cause: Option<String>,
 }
 

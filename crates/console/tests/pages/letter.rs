@@ -55,7 +55,7 @@ fn with_log(account: Shown) -> Shown {
     Shown { log_group: Some("/sns-redrive/payments-redrive".to_owned()), ..account }
 }
 
-/// Lambda and EventBridge name the error by which they gave up, SNS names none.
+/// Lambda and `EventBridge` name the error by which they gave up, SNS names none.
 #[tokio::test(start_paused = true)]
 async fn the_error_by_which_lambda_gave_up_is_shown() {
     let cloud = TestAccount::new();

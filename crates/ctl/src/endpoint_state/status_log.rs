@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use aws_sdk_cloudwatchlogs::operation::filter_log_events::FilterLogEventsError;
+use aws_sdk_s3::error::SdkError;
 use aws_sdk_sns::config::Region;
 use jiff::{SignedDuration, Timestamp};
 use redrive_core::arn::Arn;
@@ -115,12 +117,8 @@ async fn failures(
     Ok(found)
 }
 
-fn is_no_group(
-    error: &aws_sdk_s3::error::SdkError<
-        aws_sdk_cloudwatchlogs::operation::filter_log_events::FilterLogEventsError,
-    >,
-) -> bool {
-    error.as_service_error().is_some_and(|error| error.is_resource_not_found_exception())
+fn is_no_group(error: &SdkError<FilterLogEventsError>) -> bool {
+    error.as_service_error().is_some_and(FilterLogEventsError::is_resource_not_found_exception)
 }
 
 /// Returns the endpoint and the reason of a failure. An endpoint wrote the provider's response, so only AWS's codes of it are

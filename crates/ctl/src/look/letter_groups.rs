@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use redrive_console::schedule::Timetable;
 use redrive_core::arn::Arn;
 use redrive_core::batch::{LetterForecast, foresee};
-use redrive_core::letter::{Letter, Origin, SqsMessage};
+use redrive_core::letter::{Letter, Origin, OriginClaim, SqsMessage};
 use redrive_core::policy::{
     ArchiveReason, Decision, LetterFacts, Policy, Retention, Route, Rule, expiry_margin, plus, seconds_until,
 };
@@ -104,7 +104,7 @@ impl<'p> LetterGroups<'p> {
             topic: letter.topic().cloned(),
             subscription: verdict.route.subscription().or(letter.subscription()).cloned(),
             failed: failed(&letter),
-            claim: letter.unlisted.map(|claim| claim.name()),
+            claim: letter.unlisted.map(OriginClaim::name),
             rule: rule.name.clone(),
         };
         let (sent, receives) = (letter.sqs.sent, letter.sqs.receive_count);
@@ -180,7 +180,7 @@ impl PolicyForecast {
                 self.due = Some((first.min(deferral.due), last.max(deferral.due)));
             }
             Decision::Archive(reason, _) => {
-                *self.archived.entry(ArchiveReason::name(*reason)).or_default() += 1
+                *self.archived.entry(ArchiveReason::name(*reason)).or_default() += 1;
             }
         }
     }

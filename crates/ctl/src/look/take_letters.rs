@@ -16,7 +16,7 @@ use redrive_core::letter::{SqsMessage, SqsRecord, SqsRecordAttribute};
 use tokio::time::Instant;
 
 /// The time after which every letter is visible again, whatever happens to this process.
-const HIDDEN_TIME: Duration = Duration::from_secs(60);
+const HIDDEN_TIME: Duration = Duration::from_mins(1);
 
 /// The time for receiving. The rest of [`HIDDEN_TIME`] is for giving back.
 const RECEIVE_TIME: Duration = Duration::from_secs(50);

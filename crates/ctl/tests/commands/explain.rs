@@ -425,7 +425,7 @@ async fn what_eventbridge_makes_of_an_event_is_noted() {
     assert!(text.contains("InputTransformer"), "{text}");
 }
 
-/// Lambda and EventBridge name the error by which they gave up, SNS names none.
+/// Lambda and `EventBridge` name the error by which they gave up, SNS names none.
 #[tokio::test]
 async fn the_error_by_which_lambda_gave_up_is_shown() {
     let policy = TextFile::of(

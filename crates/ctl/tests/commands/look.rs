@@ -45,7 +45,7 @@ fn moved(number: usize) -> Value {
 }
 
 /// Returns an account with these letters, visible in the dead-letter queue.
-fn with(letters: Vec<Value>) -> TestAccount {
+fn with(letters: &[Value]) -> TestAccount {
     let cloud = TestAccount::new();
     let lets_in = json!({ "Statement": [
         { "Effect": "Allow", "Principal": { "Service": "sns.amazonaws.com" }, "Action": "sqs:SendMessage",
@@ -160,7 +160,7 @@ async fn letters_are_grouped_with_what_the_policy_would_do_and_given_back() {
     letters.push(letter(12, SUBSCRIPTION, 30 * HOUR));
     letters.extend((20..24).map(|number| letter(number, LAMBDA_SUBSCRIPTION, 2 * HOUR)));
     letters.extend((30..33).map(moved));
-    let cloud = with(letters);
+    let cloud = with(&letters);
     let ran = look(&cloud, notifier(), &["--yes", "--json"]).await;
     let report = ran.json();
     assert_eq!((&report["letters"], &report["complete"]), (&json!(20), &json!(true)), "{report:#}");
@@ -192,7 +192,7 @@ async fn letters_are_grouped_with_what_the_policy_would_do_and_given_back() {
 /// Each is hidden until the same moment, a minute after the first receive at most, and received once.
 #[tokio::test]
 async fn letters_are_received_once_and_hidden_for_a_minute_at_most() {
-    let cloud = with((0..95).map(|number| letter(number, SUBSCRIPTION, HOUR)).collect());
+    let cloud = with(&(0..95).map(|number| letter(number, SUBSCRIPTION, HOUR)).collect::<Vec<_>>());
     let report = look(&cloud, notifier(), &["--yes", "--json"]).await.json();
     assert_eq!(report["letters"], 95);
     for call in
@@ -207,7 +207,7 @@ async fn letters_are_received_once_and_hidden_for_a_minute_at_most() {
 
 #[tokio::test]
 async fn no_more_letters_are_received_than_were_asked_for() {
-    let cloud = with((0..95).map(|number| letter(number, SUBSCRIPTION, HOUR)).collect());
+    let cloud = with(&(0..95).map(|number| letter(number, SUBSCRIPTION, HOUR)).collect::<Vec<_>>());
     let ran = look(&cloud, notifier(), &["--yes", "--letters", "23"]).await;
     assert_eq!(ran.code, 0, "{ran:?}");
     let said =
@@ -217,7 +217,7 @@ async fn no_more_letters_are_received_than_were_asked_for() {
 
 #[tokio::test]
 async fn the_question_says_what_a_look_costs_and_no_is_the_default() {
-    let cloud = with(vec![letter(1, SUBSCRIPTION, HOUR)]);
+    let cloud = with(&[letter(1, SUBSCRIPTION, HOUR)]);
     for (input, code) in [("\n", 2), ("n\n", 2), ("y\n", 0)] {
         let world = CommandWorld {
             config: Some(notifier().before(&cloud)),
@@ -238,7 +238,7 @@ async fn the_question_says_what_a_look_costs_and_no_is_the_default() {
 
 #[tokio::test]
 async fn a_queue_that_a_function_drains_is_refused_and_one_whose_letters_would_move() {
-    let cloud = with(vec![letter(1, SUBSCRIPTION, HOUR)]);
+    let cloud = with(&[letter(1, SUBSCRIPTION, HOUR)]);
     let mapping = |state: &str| {
         json!({ "UUID": "u", "State": state, "EventSourceArn": DLQ,
                 "FunctionArn": "arn:aws:lambda:eu-central-1:123456789012:function:other" })
@@ -262,7 +262,7 @@ async fn a_queue_that_a_function_drains_is_refused_and_one_whose_letters_would_m
 
 #[tokio::test]
 async fn a_queue_is_named_by_its_name_or_its_url_too() {
-    let cloud = with(vec![letter(1, SUBSCRIPTION, HOUR)]);
+    let cloud = with(&[letter(1, SUBSCRIPTION, HOUR)]);
     for named in [
         "payments-dlq",
         "https://sqs.eu-central-1.amazonaws.com/123456789012/payments-dlq",
@@ -287,6 +287,7 @@ async fn a_queue_is_named_by_its_name_or_its_url_too() {
 #[tokio::test]
 async fn the_report_says_why_sns_gave_up() {
     type Break = fn(&TestAccount, &mut Around);
+    type Case = (Break, Option<(Value, Value)>, &'static str, &'static str);
     let key = |state: &str| json!({ "KeyId": "k", "Arn": "arn:aws:kms:eu-central-1:123456789012:key/k", "KeyState": state });
     let owner = json!({ "Statement": [{ "Effect": "Allow", "Principal": { "AWS": "arn:aws:iam::123456789012:root" },
                                          "Action": "kms:*", "Resource": "*" }] });
@@ -298,7 +299,7 @@ async fn the_report_says_why_sns_gave_up() {
                                               "Action": "sqs:SendMessage", "Resource": WORKER }] });
         cloud.queue("payments-worker", &[("Policy", &policy.to_string()), ("KmsMasterKeyId", "k")]);
     };
-    let cases: [(Break, Option<(Value, Value)>, &str, &str); 12] = [
+    let cases: [Case; 12] = [
         (|_, _| {}, None, "works", "the queue exists, and its policy lets SNS write"),
         (
             |cloud, _| cloud.resubscribe(SUBSCRIPTION, "Endpoint", &WORKER.replace("worker", "gone")),
@@ -315,7 +316,7 @@ async fn the_report_says_why_sns_gave_up() {
         (
             |cloud, _| {
                 cloud.queue("payments-worker", &[("Policy", &json!({ "Statement": [
-            { "Effect": "Allow", "Principal": { "Service": "sns.amazonaws.com" }, "Action": "sqs:SendMessage", "Resource": WORKER }] }).to_string()), ("KmsMasterKeyId", "alias/aws/sqs")])
+            { "Effect": "Allow", "Principal": { "Service": "sns.amazonaws.com" }, "Action": "sqs:SendMessage", "Resource": WORKER }] }).to_string()), ("KmsMasterKeyId", "alias/aws/sqs")]);
             },
             None,
             "broken",
@@ -351,7 +352,7 @@ async fn the_report_says_why_sns_gave_up() {
                     "https",
                     "https://hooks.example.com/S3CR3T",
                     DLQ,
-                )
+                );
             },
             None,
             "cannotTell",
@@ -359,7 +360,7 @@ async fn the_report_says_why_sns_gave_up() {
         ),
     ];
     for (breaks, keys, finding, says) in cases {
-        let cloud = with(vec![letter(1, SUBSCRIPTION, HOUR)]);
+        let cloud = with(&[letter(1, SUBSCRIPTION, HOUR)]);
         let mut around = notifier();
         breaks(&cloud, &mut around);
         around.keys = keys;
@@ -376,7 +377,7 @@ async fn the_report_says_why_sns_gave_up() {
             "the function's policy does not let SNS invoke it",
         ),
     ] {
-        let cloud = with(vec![letter(1, LAMBDA_SUBSCRIPTION, HOUR)]);
+        let cloud = with(&[letter(1, LAMBDA_SUBSCRIPTION, HOUR)]);
         let around = Around { functions, ..Around::default() };
         let endpoint =
             look(&cloud, around, &["--yes", "--json"]).await.json()["groups"][0]["endpoint"].clone();
@@ -389,7 +390,7 @@ async fn the_report_says_why_sns_gave_up() {
 
 #[tokio::test]
 async fn the_log_of_a_topic_says_why_and_one_that_is_off_can_be_switched_on() {
-    let cloud = with(vec![letter(1, SUBSCRIPTION, HOUR), letter(2, BILLING_SUBSCRIPTION, HOUR)]);
+    let cloud = with(&[letter(1, SUBSCRIPTION, HOUR), letter(2, BILLING_SUBSCRIPTION, HOUR)]);
     let on = look(&cloud, Around { logs: true, ..notifier() }, &["--yes"]).await;
     assert!(on.out.contains("SNS logged KMS.DisabledException (403) x 1"), "{}", on.out);
     assert!(
@@ -410,7 +411,7 @@ async fn what_may_not_be_seen_is_said_and_has_its_exit_code() {
         ("GetSubscriptionAttributes", "sns:GetSubscriptionAttributes"),
         ("GetTopicAttributes", "sns:GetTopicAttributes"),
     ] {
-        let cloud = with(vec![letter(1, SUBSCRIPTION, HOUR)]);
+        let cloud = with(&[letter(1, SUBSCRIPTION, HOUR)]);
         let ran = look(&cloud, Around { denied: Some(denied), ..notifier() }, &["--yes"]).await;
         assert_eq!(ran.code, 6, "{ran:?}");
         assert!(ran.out.contains(call), "{}", ran.out);
@@ -427,7 +428,7 @@ async fn letters_with_one_retry_left_are_counted_and_schedule_from_gives_them_al
         record["attributes"]["ApproximateReceiveCount"] = json!("40");
         record
     };
-    let cloud = with((0..3).map(old).collect());
+    let cloud = with(&(0..3).map(old).collect::<Vec<_>>());
     let ran = look(&cloud, notifier(), &["--yes"]).await;
     assert!(ran.out.contains("3 retried at once, 3 of them for the last time"), "{}", ran.out);
     assert!(ran.out.contains("3 letters get one retry and no other"), "{}", ran.out);
@@ -437,7 +438,7 @@ async fn letters_with_one_retry_left_are_counted_and_schedule_from_gives_them_al
 
 #[tokio::test]
 async fn a_policy_says_what_it_would_do_with_its_letters() {
-    let cloud = with(vec![letter(1, SUBSCRIPTION, HOUR), letter(2, LAMBDA_SUBSCRIPTION, HOUR)]);
+    let cloud = with(&[letter(1, SUBSCRIPTION, HOUR), letter(2, LAMBDA_SUBSCRIPTION, HOUR)]);
     let policy = TextFile::of(
         "look.json",
         &json!({ "rules": [{ "name": "not-the-worker", "match": { "subscriptionArn": [SUBSCRIPTION] }, "action": "archive" }] })
@@ -450,7 +451,7 @@ async fn a_policy_says_what_it_would_do_with_its_letters() {
 /// What fails on the way is said, and what was received is given back.
 #[tokio::test]
 async fn a_failure_gives_back_what_was_received() {
-    let cloud = with((0..95).map(|number| letter(number, SUBSCRIPTION, HOUR)).collect());
+    let cloud = with(&(0..95).map(|number| letter(number, SUBSCRIPTION, HOUR)).collect::<Vec<_>>());
     let calls = Mutex::new(0);
     cloud.script(move |call| {
         if call.operation != "ReceiveMessage" {
@@ -473,7 +474,7 @@ async fn a_failure_gives_back_what_was_received() {
 
 #[tokio::test]
 async fn letters_that_cannot_be_given_back_are_told() {
-    let cloud = with(vec![letter(1, SUBSCRIPTION, HOUR)]);
+    let cloud = with(&[letter(1, SUBSCRIPTION, HOUR)]);
     cloud.reply("ChangeMessageVisibilityBatch", SimFault::refuse(403, "AccessDenied", ""));
     let ran = look(&cloud, notifier(), &["--yes"]).await;
     assert_eq!(ran.code, 1, "{ran:?}");
@@ -483,7 +484,7 @@ async fn letters_that_cannot_be_given_back_are_told() {
 
 #[tokio::test]
 async fn an_interrupt_gives_everything_back() {
-    let cloud = with((0..95).map(|number| letter(number, SUBSCRIPTION, HOUR)).collect());
+    let cloud = with(&(0..95).map(|number| letter(number, SUBSCRIPTION, HOUR)).collect::<Vec<_>>());
     let interrupted = Arc::new(AtomicBool::new(false));
     let stop = Arc::clone(&interrupted);
     cloud.script(move |call| {
@@ -501,7 +502,7 @@ async fn an_interrupt_gives_everything_back() {
 /// Ten thousand letters take few calls. Nothing of a letter but its handle and its group is kept.
 #[tokio::test]
 async fn ten_thousand_letters_are_looked_at() {
-    let cloud = with((0..10_000).map(|number| letter(number, SUBSCRIPTION, HOUR)).collect());
+    let cloud = with(&(0..10_000).map(|number| letter(number, SUBSCRIPTION, HOUR)).collect::<Vec<_>>());
     let report = look(&cloud, notifier(), &["--yes", "--json", "--letters", "10000"]).await.json();
     assert_eq!((&report["letters"], &report["groups"][0]["letters"]), (&json!(10_000), &json!(10_000)));
     assert!(cloud.calls("ReceiveMessage").len() <= 1_004);
@@ -512,7 +513,7 @@ async fn ten_thousand_letters_are_looked_at() {
 async fn the_manual_shows_what_is_printed() {
     let mut letters: Vec<_> = (0..12).map(|number| letter(number, SUBSCRIPTION, HOUR / 2)).collect();
     letters.extend((20..24).map(|number| letter(number, LAMBDA_SUBSCRIPTION, 30 * HOUR)));
-    let cloud = with(letters);
+    let cloud = with(&letters);
     let around = Around { logs: true, ..Around::default() };
     let ran = look(&cloud, around, &["--yes"]).await;
     assert!(shows(&manual(), &ran.out), "it prints:\n{}", ran.out);
@@ -554,7 +555,7 @@ async fn a_file_of_parameters_names_what_was_seen_and_nobody_types_an_arn() {
     let folder = Folder::new("sam");
     let mut letters = vec![letter(1, SUBSCRIPTION, HOUR), letter(2, LAMBDA_SUBSCRIPTION, HOUR), moved(3)];
     letters[0]["attributes"]["ApproximateReceiveCount"] = json!("1");
-    let cloud = with(letters);
+    let cloud = with(&letters);
     cloud.subscribe("arn:aws:sns:eu-central-1:123456789012:payments:audit", TOPIC, "sqs", WORKER);
     let file = folder.file("samconfig.toml");
     let ran = look(&cloud, notifier(), &["--yes", "--init", &file]).await;
@@ -591,7 +592,7 @@ async fn the_template_knows_every_parameter() {
     let template = include_str!("../../../../template.yaml");
     let (folder, cloud) = (
         Folder::new("template"),
-        with(vec![letter(1, SUBSCRIPTION, HOUR), letter(2, LAMBDA_SUBSCRIPTION, HOUR)]),
+        with(&[letter(1, SUBSCRIPTION, HOUR), letter(2, LAMBDA_SUBSCRIPTION, HOUR)]),
     );
     cloud.subscribe_endpoint("arn:aws:sns:eu-central-1:123456789012:payments:raw", TOPIC, "sqs", WORKER, DLQ);
     cloud.resubscribe("arn:aws:sns:eu-central-1:123456789012:payments:raw", "RawMessageDelivery", "true");
@@ -648,7 +649,7 @@ async fn raw_letters_get_a_rule_and_claims_a_question() {
     claims["messageAttributes"] = lambda["Records"][0]["messageAttributes"].clone();
     for raws in 0..3 {
         let folder = Folder::new(&format!("raw-{raws}"));
-        let cloud = with(vec![claims.clone(), letter(2, SUBSCRIPTION, HOUR)]);
+        let cloud = with(&[claims.clone(), letter(2, SUBSCRIPTION, HOUR)]);
         for number in 0..raws {
             cloud.subscribe_endpoint(&raw(number), TOPIC, "sqs", WORKER, DLQ);
             cloud.resubscribe(&raw(number), "RawMessageDelivery", "true");
@@ -674,7 +675,7 @@ async fn raw_letters_get_a_rule_and_claims_a_question() {
 /// Questions are asked at a terminal, and their answers are kept as they were typed.
 #[tokio::test]
 async fn what_only_a_person_knows_is_asked() {
-    let (folder, cloud) = (Folder::new("asked"), with(vec![letter(1, SUBSCRIPTION, HOUR)]));
+    let (folder, cloud) = (Folder::new("asked"), with(&[letter(1, SUBSCRIPTION, HOUR)]));
     let file = folder.file("samconfig.toml");
     let alarms = "arn:aws:sns:eu-central-1:123456789012:Alarms";
     let world = CommandWorld {

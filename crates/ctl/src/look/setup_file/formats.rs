@@ -27,7 +27,7 @@ pub(super) fn sam(parameters: &SetupParameters, queue: &Arn, region: &str) -> St
 }
 
 fn sam_line(parameter: &SetupParameter) -> String {
-    let comment = parameter.comment.iter().map(|comment| format!("  # {comment}\n")).collect::<String>();
+    let comment = parameter.comment.as_ref().map_or_else(String::new, |comment| format!("  # {comment}\n"));
     let off = if parameter.value.is_some() { "" } else { "# " };
     let value = parameter.value.as_deref().unwrap_or("...");
     // SAM reads a value with quotes in it only in quotes.
@@ -44,7 +44,7 @@ fn toml_text(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// Returns a file of parameters for CloudFormation.
+/// Returns a file of parameters for `CloudFormation`.
 pub(super) fn cloudformation(parameters: &SetupParameters) -> String {
     format!("{:#}\n", parameters.to_json())
 }
