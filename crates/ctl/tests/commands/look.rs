@@ -8,8 +8,8 @@ use std::time::Duration;
 use aws_config::SdkConfig;
 use redrive_support::stand_in::{self, StandInRequest};
 use redrive_support::{
-    BILLING, BILLING_SUBSCRIPTION, DLQ, LAMBDA_SUBSCRIPTION, NOTIFIER, NOW, SUBSCRIPTION, SimFault, TOPIC,
-    TestAccount, WORKER,
+    BILLING, BILLING_SUBSCRIPTION, ClosedPort, DLQ, LAMBDA_SUBSCRIPTION, NOTIFIER, NOW, SUBSCRIPTION,
+    SimFault, TOPIC, TestAccount, TestWebServer, WORKER,
 };
 use serde_json::{Value, json};
 
@@ -690,4 +690,32 @@ async fn what_only_a_person_knows_is_asked() {
     let written = std::fs::read_to_string(&file).unwrap();
     assert_eq!(parameters(&written).get("AlarmTopicArn").map(String::as_str), Some(alarms), "{written}");
     assert!(written.contains("# \"PageTopicArn=...\""), "{written}");
+}
+
+/// A web server gets one HEAD request, and none of a letter.
+#[tokio::test]
+async fn a_probe_asks_a_web_server_for_its_status_and_sends_nothing() {
+    let closed = ClosedPort::new();
+    let probe = async |url: &str, variable: Option<fn(&str) -> Option<String>>| {
+        let cloud = with(&[letter(1, SUBSCRIPTION, HOUR), letter(2, SUBSCRIPTION, HOUR)]);
+        cloud.subscribe_endpoint(SUBSCRIPTION, TOPIC, "http", &format!("{url}/S3CR3T"), DLQ);
+        let config = Some(notifier().before(&cloud));
+        let world = CommandWorld { config, variable, later: 200_000, ..CommandWorld::default() };
+        let ran = redrivectl_in(world, &["look", "--queue", DLQ, "--yes", "--json", "--probe"]).await;
+        assert!(!ran.out.contains("S3CR3T"), "{}", ran.out);
+        ran.json()["groups"][0]["endpoint"].clone()
+    };
+    let loopback = |name: &str| (name == "ALLOW_LOOPBACK_HTTP").then(|| "true".to_owned());
+    for (status, finding) in [(200, "works"), (405, "works"), (503, "broken")] {
+        let server = TestWebServer::answering(status);
+        let endpoint = probe(&server.url(), Some(loopback)).await;
+        assert_eq!(endpoint["finding"], finding, "{status}: {endpoint}");
+        assert!(endpoint["says"].as_str().unwrap().contains(&status.to_string()), "{endpoint}");
+        let seen = server.seen();
+        assert!(seen.len() == 1 && seen[0].body.is_empty(), "{seen:?}");
+    }
+    let endpoint = probe(&closed.url(), Some(loopback)).await;
+    assert_eq!(endpoint["says"], "the web server does not answer a HEAD request (Unreachable)");
+    let endpoint = probe(&closed.url(), None).await;
+    assert_eq!(endpoint["finding"], "cannotTell", "SNS reaches public addresses only: {endpoint}");
 }
