@@ -34,6 +34,13 @@ impl ConnectionArgs {
     }
 }
 
+impl ConnectionArgs {
+    /// Returns the options for the SAM CLI, which has none for an endpoint. Each has a space before it.
+    pub(crate) fn of_sam(&self) -> String {
+        options([("--profile", &self.profile), ("--region", &self.region)])
+    }
+}
+
 /// The options for other commands of this tool, so that they find the same stack and places.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct FurtherOptions {

@@ -20,7 +20,7 @@ Exit codes:
   1  something failed, or letters stay hidden for the rest of the minute
   2  bad usage or bad input, a queue that is not to be looked at, or not confirmed: nothing was done
   4  interrupted; all letters are given back
-  6  done, but something could not be seen: AWS denied a call, or a call failed";
+  6  something could not be seen: AWS denied a call, or a call failed";
 
 pub(super) const EXIT_CODES_OF_FLEET: &str = "\
 Exit codes:

@@ -118,6 +118,7 @@ async fn attach(
     let selected = SelectedSubscriptions::of(&clients.sns, &args.which, &queue.arn, console).await?;
     let policy = ResourcePolicy::of(queue.attribute("Policy").unwrap_or_default());
     let mut rows = selected.rows(|it| step::forward(it, &queue, &policy, args.replace));
+    step::one_of_each_topic(&mut rows, &queue.arn);
     let mut notes = notes_of_queue(&queue, &policy, &rows);
     notes.extend(owners(&aws.formation(), &clients.sns, &mut rows, console).await);
     let mut result = AttachResult::new(rows, &selected, queue.arn, false);

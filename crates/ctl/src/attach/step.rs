@@ -1,5 +1,7 @@
 //! What is to be done with a subscription. Makes no calls.
 
+use std::collections::BTreeSet;
+
 use redrive_core::arn::Arn;
 use serde_json::json;
 
@@ -29,6 +31,25 @@ pub(super) fn forward(
         }
     };
     row
+}
+
+/// Leaves alone all but one subscription of each topic, if the queue is FIFO: SNS keeps a message's deduplication id, so within five
+/// minutes SQS would drop the second letter of a message.
+pub(super) fn one_of_each_topic(rows: &mut [SubscriptionRow], queue: &Arn) {
+    if !queue.is_fifo() {
+        return;
+    }
+    let attached = rows.iter().filter(|row| row.named == NamedQueue::This);
+    let mut topics: BTreeSet<_> = attached.map(|row| row.topic.clone()).collect();
+    for row in rows.iter_mut().filter(|row| row.step == RowStep::Change) {
+        if !topics.insert(row.topic.clone()) {
+            row.after = None;
+            row.step = RowStep::Leave(
+                "another subscription of its topic has this FIFO queue: give it a queue of its own"
+                    .to_owned(),
+            );
+        }
+    }
 }
 
 /// Returns why a subscription cannot have this dead-letter queue.

@@ -18,6 +18,9 @@ use crate::tables::command_line;
 /// The time before the last letter in which failures are read.
 const LOOK_BACK: SignedDuration = SignedDuration::from_hours(1);
 
+/// The time after the last letter in which its failure may still be logged.
+const LOG_DELAY: SignedDuration = SignedDuration::from_mins(5);
+
 /// The largest number of pages of log lines that are read for a topic.
 const MAX_PAGES: usize = 5;
 
@@ -39,7 +42,11 @@ pub(crate) enum StatusLog {
     /// The log is off for this protocol. The command switches it on.
     Off { command: String },
     /// The failures of each endpoint.
-    On(BTreeMap<String, LoggedFailures>),
+    On {
+        failures: BTreeMap<String, LoggedFailures>,
+        /// True if the whole hour was read.
+        is_whole: bool,
+    },
 }
 
 /// The failures of one endpoint, by the reason that SNS logged.
@@ -58,7 +65,7 @@ impl StatusLog {
         let (_, prefix) = PREFIXES.iter().find(|(name, _)| *name == protocol)?;
         let name = format!("{prefix}FailureFeedbackRoleArn");
         Some(match is_on(aws, topic, &name).await {
-            Ok(true) => failures(aws, topic, until).await.map(Self::On),
+            Ok(true) => failures(aws, topic, until).await,
             Ok(false) => Ok(Self::Off { command: switch_on(topic, &name) }),
             Err(error) => Err(error),
         })
@@ -90,22 +97,30 @@ fn switch_on(topic: &Arn, attribute: &str) -> String {
     ])
 }
 
-async fn failures(
-    aws: &AwsAccess,
-    topic: &Arn,
-    until: Timestamp,
-) -> ReadResult<BTreeMap<String, LoggedFailures>> {
+async fn failures(aws: &AwsAccess, topic: &Arn, until: Timestamp) -> ReadResult<StatusLog> {
     let group = format!("sns/{}/{}/{}/Failure", topic.region(), topic.account(), topic.resource());
     let from = until.saturating_sub(LOOK_BACK).unwrap_or(until);
+    // SNS logs a failure about when it gives up.
+    let end = until.saturating_add(LOG_DELAY).unwrap_or(until);
     let asked = aws.logs().filter_log_events().log_group_name(group);
-    let asked = asked.start_time(from.as_millisecond()).filter_pattern("{ $.status = \"FAILURE\" }");
+    let asked = asked
+        .start_time(from.as_millisecond())
+        .end_time(end.as_millisecond())
+        .filter_pattern("{ $.status = \"FAILURE\" }");
     let mut pages = asked.into_paginator().send();
     let mut found = BTreeMap::<String, LoggedFailures>::new();
+    let mut is_whole = false;
     for _ in 0..MAX_PAGES {
-        let Some(page) = pages.next().await else { break };
+        let Some(page) = pages.next().await else {
+            is_whole = true;
+            break;
+        };
         let page = match page {
             // SNS makes the group with the first failure.
-            Err(error) if is_no_group(&error) => break,
+            Err(error) if is_no_group(&error) => {
+                is_whole = true;
+                break;
+            }
             page => page.map_err(|error| read_error("logs:FilterLogEvents", &error))?,
         };
         for line in page.events().iter().filter_map(|event| event.message()) {
@@ -114,7 +129,7 @@ async fn failures(
             }
         }
     }
-    Ok(found)
+    Ok(StatusLog::On { failures: found, is_whole })
 }
 
 fn is_no_group(error: &SdkError<FilterLogEventsError>) -> bool {

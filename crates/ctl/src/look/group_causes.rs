@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use redrive_aws::lookup::SubscriptionReader;
 use redrive_core::arn::Arn;
 use redrive_core::batch::{SendResult, Subscription, SubscriptionCheck, SubscriptionLookup};
@@ -40,6 +41,8 @@ pub(super) enum GroupLog {
     Off { command: String },
     /// The failures of the hour before the newest letter.
     Failures(LoggedFailures),
+    /// The log of that hour is too long to be read whole, and what was read has none of this endpoint.
+    Unknown,
 }
 
 /// The causes of groups, in their order.
@@ -58,18 +61,20 @@ impl GroupCauses {
             groups.iter().filter_map(|group| group.key.subscription.clone()).take(MAX_LOOKUPS).collect();
         let lookups = SubscriptionReader::new(aws.clients().sns, console.clock.clone());
         let known = lookups.look_up(subscriptions, Instant::now() + LOOKUP_TIME).await;
-        let mut states = HashMap::new();
+        let mut states = EndpointStates::new();
         let mut logs = HashMap::new();
         let mut causes = Vec::new();
         for group in groups {
             let lookup = group.key.subscription.as_ref().map(|subscription| known.get(subscription));
             let cause = match lookup {
                 Some(Some(Ok(Some(subscription)))) => {
-                    let state = match states.get(&subscription.endpoint) {
+                    // A policy may let SNS in for one topic and not for another.
+                    let key = (subscription.endpoint.clone(), Some(subscription.topic.clone()));
+                    let state = match states.get(&key) {
                         Some(state) => EndpointState::clone(state),
                         None => reader.of_subscription(subscription).await,
                     };
-                    states.insert(subscription.endpoint.clone(), state.clone());
+                    states.insert(key, state.clone());
                     let log = of_log(aws, subscription, group, &mut logs).await;
                     GroupCause {
                         target: subscription.deliverable().map(|endpoint| endpoint.name()),
@@ -118,28 +123,28 @@ fn unknown(lookup: Option<&SubscriptionLookup>) -> EndpointState {
     }
 }
 
-async fn of_target(
-    reader: &EndpointReader,
-    group: &LetterGroup,
-    states: &mut HashMap<String, EndpointState>,
-) -> GroupCause {
+async fn of_target(reader: &EndpointReader, group: &LetterGroup, states: &mut EndpointStates) -> GroupCause {
     let by_rule = match &group.route {
         Route::To(arn) => Some(arn),
         _ => None,
     };
     let Some(arn) = group.key.failed.as_ref().or(by_rule) else { return GroupCause::default() };
-    let state = match states.get(arn.as_str()) {
+    let key = (arn.as_str().to_owned(), None);
+    let state = match states.get(&key) {
         Some(state) => Some(state.clone()),
         None => reader.of_target(arn).await,
     };
     if let Some(state) = &state {
-        states.insert(arn.as_str().to_owned(), state.clone());
+        states.insert(key, state.clone());
     }
     GroupCause { target: by_rule.map(|arn| TargetName::read(arn.as_str())), state, ..GroupCause::default() }
 }
 
-/// The logs of topics by protocol.
-type TopicLogs = HashMap<(Arn, String), Option<ReadResult<StatusLog>>>;
+/// The states of endpoints, by endpoint and by the topic for which SNS delivers.
+type EndpointStates = HashMap<(String, Option<String>), EndpointState>;
+
+/// The logs of topics by protocol, and by the time of the newest letter.
+type TopicLogs = HashMap<(Arn, String, Timestamp), Option<ReadResult<StatusLog>>>;
 
 /// Returns what the log of the group's topic says of its endpoint.
 async fn of_log(
@@ -149,16 +154,18 @@ async fn of_log(
     logs: &mut TopicLogs,
 ) -> Option<ReadResult<GroupLog>> {
     let topic: Arn = subscription.topic.parse().ok()?;
-    let key = (topic.clone(), subscription.protocol.clone());
+    let key = (topic.clone(), subscription.protocol.clone(), group.newest);
     if !logs.contains_key(&key) {
         let read = StatusLog::read(aws, &topic, &subscription.protocol, group.newest).await;
         logs.insert(key.clone(), read);
     }
     Some(match logs.get(&key)?.as_ref()? {
         Ok(StatusLog::Off { command }) => Ok(GroupLog::Off { command: command.clone() }),
-        Ok(StatusLog::On(failures)) => {
-            Ok(GroupLog::Failures(failures.get(&subscription.endpoint).cloned().unwrap_or_default()))
-        }
+        Ok(StatusLog::On { failures, is_whole }) => match failures.get(&subscription.endpoint) {
+            Some(failures) => Ok(GroupLog::Failures(failures.clone())),
+            None if *is_whole => Ok(GroupLog::Failures(LoggedFailures::default())),
+            None => Ok(GroupLog::Unknown),
+        },
         Err(error) => Err(error.clone()),
     })
 }

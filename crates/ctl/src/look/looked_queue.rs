@@ -31,6 +31,10 @@ impl LookedQueue {
     /// It cannot be read, a function drains it, or SQS would move letters that are received too often.
     pub(super) async fn of(named: &str, aws: &AwsAccess) -> Result<Self, CommandFailure> {
         let (arn, clients) = (arn_of(named, aws).await?, aws.clients());
+        if arn.region() != aws.region() {
+            let problem = format!("{arn} is in {}: give --region {}", arn.region(), arn.region());
+            return Err(CommandFailure::Input(vec![problem]));
+        }
         let queue = read_queue(&clients.sqs, arn).await;
         if let Err(error) = &queue.attributes {
             let why =

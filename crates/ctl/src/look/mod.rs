@@ -27,7 +27,7 @@ use serde_json::Value;
 
 use crate::args;
 use crate::aws::AwsAccess;
-use crate::console::{CommandEnd, CommandFailure, ToolEnvironment, read_policy_text};
+use crate::console::{CommandEnd, CommandFailure, ToolEnvironment, read_policy_text, unless_interrupted};
 use crate::doctor::read_queue;
 use crate::endpoint_state::{EndpointReader, WebProber};
 use crate::tables::{count, harmless, wrapped};
@@ -51,6 +51,12 @@ pub(super) async fn run(
         Some(file) => read_policy_text(file, console).map(|(policy, text)| (policy, Some(text)))?,
         None => (Policy::built_in(), None),
     };
+    // Before anything is received: each look counts.
+    if let Some(file) = args.init.as_deref().filter(|file| file.exists()) {
+        let problem =
+            format!("{} exists: name another file for --init", harmless(&file.display().to_string()));
+        return Err(CommandFailure::Input(vec![problem]));
+    }
     let aws = AwsAccess::connect(&args.connection, console).await?;
     let clients = aws.clients();
     let looked = LookedQueue::of(&args.queue, &aws).await?;
@@ -92,8 +98,10 @@ pub(super) async fn run(
     }
     let groups = groups.sorted();
     let reader = EndpointReader::new(&aws, args.probe.then(|| WebProber::new(console)));
-    let causes = GroupCauses::read(&aws, &reader, arn, &groups, console).await;
-    let setup_file = SetupFile::write(args, &aws, &looked, &groups, policy_text, &answers, console).await?;
+    let causes = GroupCauses::read(&aws, &reader, arn, &groups, console);
+    let causes = unless_interrupted(Some(&stop), async { Ok(causes.await) }).await?;
+    let given = policy_text.as_deref().map(|text| (&policy, text));
+    let setup_file = SetupFile::write(args, &aws, &looked, &groups, given, &answers, console).await?;
     let report = LookReport {
         setup_file,
         looked,

@@ -51,7 +51,7 @@ impl CommandResult for LookReport<'_> {
             "hidden": self.looked.hidden,
             "letters": self.letters,
             "unreadable": self.unreadable,
-            "complete": self.end == TakeEnd::Empty,
+            "complete": self.is_whole(),
             "groups": groups.collect::<Vec<_>>(),
         });
         if let Some(setup_file) = &self.setup_file {
@@ -64,7 +64,9 @@ impl CommandResult for LookReport<'_> {
         if self.has_failed || matches!(self.end, TakeEnd::Failed(_)) {
             return CommandEnd::Partly;
         }
-        if self.causes.are_unseen() { CommandEnd::Unseen } else { CommandEnd::Whole }
+        let is_unseen =
+            self.causes.are_unseen() || self.setup_file.as_ref().is_some_and(SetupFile::is_unseen);
+        if is_unseen { CommandEnd::Unseen } else { CommandEnd::Whole }
     }
 }
 
@@ -108,9 +110,18 @@ impl LookReport<'_> {
                 say("log", "no failure of this endpoint in the hour before the newest letter".to_owned());
             }
             Some(Ok(GroupLog::Failures(failures))) => say("log", format!("SNS logged {failures}")),
-            Some(Ok(GroupLog::Off { command })) => {
-                say("log", format!("SNS does not log why it gives up. To switch that on: {command}"));
+            Some(Ok(GroupLog::Unknown)) => {
+                say(
+                    "log",
+                    "too long to be read whole, and what was read has no failure of this endpoint".to_owned(),
+                );
             }
+            Some(Ok(GroupLog::Off { command })) => say(
+                "log",
+                format!(
+                    "SNS does not log why it gives up. With a role that SNS may assume and that may write logs: {command}"
+                ),
+            ),
             Some(Err(error)) => say("log", format!("{} failed ({})", error.call, error.reason())),
             None => {}
         }
@@ -142,10 +153,20 @@ impl LookReport<'_> {
         plus(arrived, retention.saturating_sub(expiry_margin(retention)))
     }
 
+    /// Reports whether every visible letter was received. A FIFO queue hands over no more letters of a group while some of it are
+    /// hidden.
+    fn is_whole(&self) -> bool {
+        let is_short = self.looked.queue.arn.is_fifo() && self.letters < self.looked.visible;
+        self.end == TakeEnd::Empty && !is_short
+    }
+
     /// Returns how much was seen.
     fn sum(&self) -> String {
         let LookedQueue { queue, visible, hidden, .. } = &self.looked;
         let all = match &self.end {
+            TakeEnd::Empty if !self.is_whole() => {
+                "of a FIFO queue, which hands over only the first letters of each message group".to_owned()
+            }
             TakeEnd::Empty => "all that could be received".to_owned(),
             TakeEnd::Enough => format!("of about {} that can be received (--letters)", thousands(*visible)),
             TakeEnd::OutOfTime | TakeEnd::Interrupted => {
@@ -179,8 +200,8 @@ impl LookReport<'_> {
         }
         let get = if last == 1 { "gets" } else { "get" };
         format!(
-            "{} {get} one retry and no other: older than the schedule, or received too often. With SCHEDULE_FROM their \
-             schedule begins when you want (--schedule-from).\n",
+            "{} {get} one retry and no other: older than the schedule, received too often, or of a rule with one retry. \
+             With SCHEDULE_FROM a schedule begins when you want (--schedule-from).\n",
             count(last, "letter")
         )
     }
@@ -227,6 +248,7 @@ fn log_json(log: &crate::doctor::ReadResult<GroupLog>) -> Value {
     match log {
         Ok(GroupLog::Off { command }) => json!({ "on": false, "command": command }),
         Ok(GroupLog::Failures(failures)) => json!({ "on": true, "failures": failures }),
+        Ok(GroupLog::Unknown) => json!({ "on": true, "failures": null }),
         Err(error) => json!({ "error": error.reason(), "call": error.call }),
     }
 }

@@ -35,6 +35,8 @@ const RETURN_TIME: Duration = Duration::from_secs(30);
 /// The letters that were received, by message id, with their receipt handles.
 #[derive(Default)]
 pub(super) struct TakenLetters {
+    /// When the first request began.
+    begun: Option<Instant>,
     handles: HashMap<Box<str>, Box<str>>,
     /// Messages that have not the form of one: they lack an id or a timestamp.
     pub(super) unreadable: u64,
@@ -76,6 +78,7 @@ impl TakenLetters {
     ) -> Self {
         let mut taken = Self::default();
         let begun = Instant::now();
+        taken.begun = Some(begun);
         loop {
             let left = most.saturating_sub(taken.number());
             taken.end = if stop.load(Ordering::Relaxed) {
@@ -131,7 +134,10 @@ impl TakenLetters {
     pub(super) async fn give_back(self, sqs: &aws_sdk_sqs::Client, queue: &Arn) -> ReturnedLetters {
         let shown: Vec<_> =
             self.handles.values().map(|handle| HideRequest { receipt_handle: handle, seconds: 0 }).collect();
-        let answers = hide(sqs, queue, &shown, Instant::now() + RETURN_TIME).await;
+        // Not beyond the minute: after it another consumer may have the letter, and an old handle would show it again.
+        let end = Instant::now() + RETURN_TIME;
+        let end = self.begun.map_or(end, |begun| end.min(begun + HIDDEN_TIME));
+        let answers = hide(sqs, queue, &shown, end).await;
         let mut returned = ReturnedLetters::default();
         for failure in answers.into_iter().filter_map(Result::err) {
             // It is gone, or somebody else has received it.

@@ -563,7 +563,6 @@ async fn a_file_of_parameters_names_what_was_seen_and_nobody_types_an_arn() {
     let written = std::fs::read_to_string(&file).unwrap();
     let expected = [
         ("ExistingDeadLetterQueueArn", DLQ.to_owned()),
-        ("HttpTargets", "off".to_owned()),
         ("RedriveMode", "observe".to_owned()),
         ("TargetFunctionArns", NOTIFIER.to_owned()),
         ("TargetQueueArns", format!("{BILLING},{WORKER}")),
@@ -577,13 +576,20 @@ async fn a_file_of_parameters_names_what_was_seen_and_nobody_types_an_arn() {
     }
     let attach = format!("redrivectl attach --queue {DLQ} --topic {TOPIC}");
     assert!(ran.out.contains(&attach), "{}", ran.out);
-    let switch = format!(
-        "sam deploy --config-file {file} --parameter-overrides RedriveMode=active \"ScheduleFrom=$(date -u +%Y-%m-%dT%H:%M:%SZ)\""
+    let deploy = format!("sam build && sam deploy --config-file {file}\n");
+    assert!(
+        ran.out.contains(&deploy) && ran.out.contains("set RedriveMode=active, and ScheduleFrom"),
+        "{}",
+        ran.out
     );
-    assert!(ran.out.contains(&switch), "{}", ran.out);
+    let receives = cloud.calls("ReceiveMessage").len();
     let again = look(&cloud, notifier(), &["--yes", "--init", &file]).await;
-    assert!(again.code == 1 && again.err.contains("cannot write"), "a file that exists stays: {again:?}");
+    assert!(
+        again.code == 2 && again.err.contains("exists: name another file"),
+        "a file that exists stays: {again:?}"
+    );
     assert_eq!(std::fs::read_to_string(&file).unwrap(), written);
+    assert_eq!(cloud.calls("ReceiveMessage").len(), receives, "each look counts");
 }
 
 /// Every parameter is one of the template's, in the form that the template takes.
@@ -678,10 +684,11 @@ async fn what_only_a_person_knows_is_asked() {
     let (folder, cloud) = (Folder::new("asked"), with(&[letter(1, SUBSCRIPTION, HOUR)]));
     let file = folder.file("samconfig.toml");
     let alarms = "arn:aws:sns:eu-central-1:123456789012:Alarms";
+    let senders = "arn:aws:iam::123456789012:role/operator,arn:aws:iam::123456789012:user/ada";
     let world = CommandWorld {
         config: Some(notifier().before(&cloud)),
         answers: true,
-        input: format!("y\n{alarms}\n\n\n\n").into(),
+        input: "y\nAlarms\n\n\noperator, arn:aws:iam::123456789012:user/ada\n".into(),
         later: 200_000,
         ..CommandWorld::default()
     };
@@ -689,6 +696,7 @@ async fn what_only_a_person_knows_is_asked() {
     assert_eq!(ran.code, 0, "{ran:?}");
     let written = std::fs::read_to_string(&file).unwrap();
     assert_eq!(parameters(&written).get("AlarmTopicArn").map(String::as_str), Some(alarms), "{written}");
+    assert_eq!(parameters(&written).get("RequeueSenderArns").map(String::as_str), Some(senders), "{written}");
     assert!(written.contains("# \"PageTopicArn=...\""), "{written}");
 }
 
@@ -718,4 +726,43 @@ async fn a_probe_asks_a_web_server_for_its_status_and_sends_nothing() {
     assert_eq!(endpoint["says"], "the web server does not answer a HEAD request (Unreachable)");
     let endpoint = probe(&closed.url(), None).await;
     assert_eq!(endpoint["finding"], "cannotTell", "SNS reaches public addresses only: {endpoint}");
+}
+
+/// A policy may let SNS in for one topic and not for another.
+#[tokio::test]
+async fn two_topics_of_one_endpoint_have_a_cause_each() {
+    let other = "arn:aws:sns:eu-central-1:123456789012:refunds";
+    let subscription = "arn:aws:sns:eu-central-1:123456789012:refunds:1";
+    let mut of_other = letter(1, subscription, HOUR);
+    of_other["body"] = json!(of_other["body"].as_str().unwrap().replace(":payments\"", ":refunds\""));
+    let cloud = with(&[of_other, letter(2, SUBSCRIPTION, HOUR), letter(3, SUBSCRIPTION, HOUR)]);
+    cloud.topic("refunds", 262_144);
+    cloud.subscribe_endpoint(subscription, other, "sqs", WORKER, DLQ);
+    let report = look(&cloud, notifier(), &["--yes", "--json"]).await.json();
+    let findings: Vec<_> =
+        report["groups"].as_array().unwrap().iter().map(|it| &it["endpoint"]["finding"]).collect();
+    assert_eq!(findings, ["works", "broken"], "{report:#}");
+}
+
+/// Who attaches later needs the same grants; a policy needs those of its rules.
+#[tokio::test]
+async fn grants_are_for_what_will_be_attached_and_for_what_rules_name() {
+    let (folder, cloud) = (Folder::new("grants"), with(&[letter(1, SUBSCRIPTION, HOUR)]));
+    let fifo = "arn:aws:sqs:eu-central-1:123456789012:audit";
+    cloud.subscribe("arn:aws:sns:eu-central-1:123456789012:payments:audit", TOPIC, "sqs", fifo);
+    let file = folder.file("samconfig.toml");
+    let rules = json!({ "default": { "subscription": "discover" },
+                        "rules": [{ "name": "a \"b\" \\ c", "match": { "subject": ["x"] }, "target": "topic" },
+                                  { "name": "to", "match": { "subject": ["y"] }, "target": NOTIFIER }] });
+    let policy = TextFile::of("rules.json", &rules.to_string());
+    look(&cloud, notifier(), &["--yes", "--init", &file, "--policy", policy.path()]).await.text();
+    let found = parameters(&std::fs::read_to_string(&file).unwrap());
+    let value = |name: &str| found.get(name).map(String::as_str);
+    assert_eq!(value("TargetQueueArns"), Some(&*format!("{fifo},{BILLING},{WORKER}")));
+    assert_eq!((value("TargetTopicArns"), value("TargetFunctionArns")), (Some(TOPIC), Some(NOTIFIER)));
+    assert_eq!(value("DiscoverSubscription"), Some("true"));
+    // As the SAM CLI reads it: it removes the backslash before a quotation mark, and no other.
+    let written = value("RedrivePolicy").unwrap();
+    let read = written.strip_prefix('"').unwrap().strip_suffix('"').unwrap().replace("\\\"", "\"");
+    assert_eq!(serde_json::from_str::<Value>(&read).unwrap(), rules, "{written}");
 }

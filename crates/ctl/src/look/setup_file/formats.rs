@@ -32,11 +32,32 @@ fn sam_line(parameter: &SetupParameter) -> String {
     let value = parameter.value.as_deref().unwrap_or("...");
     // SAM reads a value with quotes in it only in quotes.
     let value = if value.contains('"') {
-        format!("\"{}\"", value.replace('\\', r"\\").replace('"', "\\\""))
+        format!("\"{}\"", without_escapes(value).replace('"', "\\\""))
     } else {
         value.to_owned()
     };
     format!("{comment}  {off}{},\n", toml_text(&format!("{}={value}", parameter.name)))
+}
+
+/// Returns JSON in which no backslash stands before a quotation mark or another backslash: of those SAM removes some.
+fn without_escapes(json: &str) -> String {
+    let mut text = String::new();
+    let mut letters = json.chars();
+    while let Some(letter) = letters.next() {
+        if letter != '\\' {
+            text.push(letter);
+            continue;
+        }
+        match letters.next() {
+            Some('\\') => text.push_str("\\u005c"),
+            Some('"') => text.push_str("\\u0022"),
+            escaped => {
+                text.push(letter);
+                text.extend(escaped);
+            }
+        }
+    }
+    text
 }
 
 /// Returns a text of TOML. A basic string and one of JSON have the same form.

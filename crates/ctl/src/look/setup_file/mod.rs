@@ -14,6 +14,8 @@ use std::io::Write;
 
 use serde_json::{Value, json};
 
+use redrive_core::policy::Policy;
+
 use crate::args::{self, SetupFormat};
 use crate::aws::AwsAccess;
 use crate::console::{CommandFailure, ToolEnvironment};
@@ -38,6 +40,8 @@ pub(super) struct SetupFile {
     parameters: SetupParameters,
     /// The commands to type next, each with its purpose.
     next: Vec<(&'static str, String)>,
+    /// True if a call was denied, or failed.
+    is_unseen: bool,
 }
 
 /// The answers of a person, in the order of [`QUESTIONS`].
@@ -65,15 +69,16 @@ impl SetupFile {
         aws: &AwsAccess,
         looked: &LookedQueue,
         groups: &[LetterGroup],
-        policy: Option<String>,
+        policy: Option<(&Policy, &str)>,
         answers: &SetupAnswers,
         console: &mut ToolEnvironment,
     ) -> Result<Option<Self>, CommandFailure> {
         let Some(path) = &args.init else { return Ok(None) };
         let seen = SeenSetup::read(aws, &looked.queue, groups, console).await;
-        let mut parameters = SetupParameters::of(&seen, policy.as_deref().map(minified));
+        let mut parameters =
+            SetupParameters::of(&seen, policy.map(|(policy, json)| (policy, minified(json))));
         for ((name, question), answer) in QUESTIONS.into_iter().zip(&answers.0) {
-            parameters.decide(name, question, answer);
+            parameters.decide(name, question, answer, &looked.queue.arn);
         }
         let path = path.display().to_string();
         let text = match args.format {
@@ -82,7 +87,12 @@ impl SetupFile {
         };
         write_new(&path, &text)?;
         let next = next(args, &path, &seen);
-        Ok(Some(Self { path, parameters, next }))
+        Ok(Some(Self { path, parameters, next, is_unseen: !seen.unseen.is_empty() }))
+    }
+
+    /// Reports whether parameters may be missing, because a call was denied or failed.
+    pub(super) fn is_unseen(&self) -> bool {
+        self.is_unseen
     }
 
     pub(super) fn text(&self) -> String {
@@ -131,33 +141,30 @@ fn next(args: &args::LookArgs, path: &str, seen: &SeenSetup) -> Vec<(&'static st
             command_line(words) + &options,
         ));
     }
-    let active = "RedriveMode=active \"ScheduleFrom=$(date -u +%Y-%m-%dT%H:%M:%SZ)\"";
-    match args.format {
+    let deploy = match args.format {
         SetupFormat::Sam => {
-            let deploy = command_line(["sam", "deploy", "--config-file", path]);
-            next.push((
-                "Deploy in observe mode: nothing is sent yet",
-                format!("sam build && {deploy}{options}"),
-            ));
-            next.push((
-                "Read the log; then let it work, with schedules that begin now for the backlog",
-                format!("{deploy} --parameter-overrides {active}{options}"),
-            ));
+            // SAM has no option for an endpoint.
+            let options = args.connection.of_sam();
+            format!("{}{options}", command_line(["sam", "deploy", "--config-file", path]))
         }
-        SetupFormat::Cloudformation => {
-            let deploy = |parameters: &str| {
-                format!(
-                    "aws cloudformation deploy --stack-name sns-redrive --template-file template.yaml --capabilities \
-                     CAPABILITY_NAMED_IAM CAPABILITY_AUTO_EXPAND --parameter-overrides {parameters}{options}"
-                )
-            };
-            let file = command_line([format!("file://{path}")]);
-            next.push(("Deploy in observe mode: nothing is sent yet", deploy(&file)));
-            next.push((
-                "Read the log; then let it work, with schedules that begin now for the backlog",
-                deploy(active),
-            ));
-        }
+        SetupFormat::Cloudformation => format!(
+            "aws cloudformation deploy --stack-name sns-redrive --template-file template.yaml --s3-bucket BUCKET --capabilities \
+             CAPABILITY_NAMED_IAM CAPABILITY_AUTO_EXPAND --parameter-overrides {}{options}",
+            command_line([format!("file://{path}")])
+        ),
+    };
+    let first = match args.format {
+        SetupFormat::Sam => format!("sam build && {deploy}"),
+        SetupFormat::Cloudformation => deploy.clone(),
+    };
+    next.push(("Deploy in observe mode: nothing is sent yet", first));
+    next.push((
+        "Read the log; then set RedriveMode=active, and ScheduleFrom to about ten minutes from now, in the file, and deploy again",
+        deploy,
+    ));
+    if seen.queue.arn.is_fifo() {
+        // SNS keeps a message's deduplication id, so the second letter would be lost.
+        return next;
     }
     for (topic, subscriptions) in &seen.unattached {
         let words = ["redrivectl", "attach", "--queue", seen.queue.arn.as_str(), "--topic", topic];

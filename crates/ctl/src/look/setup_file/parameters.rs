@@ -1,5 +1,9 @@
 //! The parameters of `template.yaml` for what was seen.
 
+use std::collections::BTreeSet;
+
+use redrive_core::arn::{Arn, ArnKind};
+use redrive_core::policy::{Policy, SubscriptionSpec, TargetSpec};
 use serde_json::{Value, json};
 
 use super::seen_setup::SeenSetup;
@@ -24,9 +28,44 @@ pub(super) struct SetupParameters {
     pub(super) notes: Vec<String>,
 }
 
+/// The targets that the rules of a policy name.
+#[derive(Default)]
+struct PolicyTargets {
+    queues: BTreeSet<String>,
+    functions: BTreeSet<String>,
+    streams: BTreeSet<String>,
+    topics: BTreeSet<String>,
+    discovers: bool,
+}
+
+impl PolicyTargets {
+    /// Returns the targets of a policy. A rule whose target is the topic can mean each of `topics`.
+    fn of(policy: &Policy, topics: &BTreeSet<String>) -> Self {
+        let mut targets = Self::default();
+        for rule in policy.all_rules() {
+            targets.discovers |= rule.subscription == SubscriptionSpec::Discover;
+            match &rule.target {
+                TargetSpec::Topic => targets.topics.extend(topics.iter().cloned()),
+                TargetSpec::Arn(arn) => {
+                    let of_kind = match arn.kind() {
+                        ArnKind::Queue => &mut targets.queues,
+                        ArnKind::Function => &mut targets.functions,
+                        ArnKind::Stream => &mut targets.streams,
+                        ArnKind::Topic => &mut targets.topics,
+                        ArnKind::Subscription | ArnKind::Other => continue,
+                    };
+                    of_kind.insert(arn.to_string());
+                }
+                TargetSpec::Origin | TargetSpec::Subscription | TargetSpec::Source => {}
+            }
+        }
+        targets
+    }
+}
+
 impl SetupParameters {
-    /// Returns the parameters for what was seen. `policy` is the redrive policy that was given, as JSON.
-    pub(super) fn of(seen: &SeenSetup, policy: Option<String>) -> Self {
+    /// Returns the parameters for what was seen. `policy` is the redrive policy that was given, with its JSON.
+    pub(super) fn of(seen: &SeenSetup, policy: Option<(&Policy, String)>) -> Self {
         let mut set = Self::default();
         for unseen in &seen.unseen {
             set.notes.push(format!("{unseen}: parameters may be missing"));
@@ -40,15 +79,23 @@ impl SetupParameters {
             set.put("QueueType", "fifo".to_owned());
         }
         let targets = &seen.targets;
-        set.list("TargetQueueArns", targets.queues.iter());
-        set.list("TargetFunctionArns", targets.functions.iter());
-        set.list("TargetStreamArns", targets.streams.iter());
-        set.put("HttpTargets", if targets.has_web_servers { "on" } else { "off" }.to_owned());
+        let of_policy =
+            policy.as_ref().map(|(policy, _)| PolicyTargets::of(policy, &seen.topics)).unwrap_or_default();
+        set.list("TargetQueueArns", targets.queues.union(&of_policy.queues));
+        set.list("TargetFunctionArns", targets.functions.union(&of_policy.functions));
+        set.list("TargetStreamArns", targets.streams.union(&of_policy.streams));
+        set.list("TargetTopicArns", of_policy.topics.iter());
+        if of_policy.discovers {
+            set.put("DiscoverSubscription", "true".to_owned());
+        }
         set.list("KmsKeyArn", seen.key.iter());
         set.list("TargetKmsKeyArns", targets.keys.iter());
-        set.policy(seen, policy);
+        set.policy(seen, policy.map(|(_, json)| json));
         set.put("RedriveMode", "observe".to_owned());
         set.comment("It only logs what it would do, until you set it to active.");
+        let name = "ScheduleFrom";
+        let comment = "With active: about ten minutes from now, such as 2026-11-01T12:00:00Z. Letters that came before begin their schedules then.";
+        set.all.push(SetupParameter { name, value: None, comment: Some(comment.to_owned()) });
         set
     }
 
@@ -69,9 +116,18 @@ impl SetupParameters {
         self.all.iter_mut().last().into_iter().for_each(|it| it.comment = Some(comment.to_owned()));
     }
 
-    /// Adds a parameter that a person has answered, or has to find later.
-    pub(super) fn decide(&mut self, name: &'static str, question: &str, answer: &str) {
-        let value = Some(answer.trim().to_owned()).filter(|answer| !answer.is_empty());
+    /// Adds a parameter that a person has answered, or has to find later. Names become ARNs of the queue's account: of topics,
+    /// and of roles.
+    pub(super) fn decide(&mut self, name: &'static str, question: &str, answer: &str, queue: &Arn) {
+        let (partition, region, account) = (queue.partition(), queue.region(), queue.account());
+        let names = answer.split([',', ' ']).map(str::trim).filter(|name| !name.is_empty());
+        let arn = |given: &str| match name {
+            _ if given.starts_with("arn:") => given.to_owned(),
+            "RequeueSenderArns" => format!("arn:{partition}:iam::{account}:role/{given}"),
+            name if name.ends_with("TopicArn") => format!("arn:{partition}:sns:{region}:{account}:{given}"),
+            _ => given.to_owned(),
+        };
+        let value = Some(names.map(arn).collect::<Vec<_>>().join(",")).filter(|answer| !answer.is_empty());
         self.all.push(SetupParameter { name, value, comment: Some(question.to_owned()) });
     }
 

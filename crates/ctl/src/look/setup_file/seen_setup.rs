@@ -22,8 +22,6 @@ pub(super) struct SeenTargets {
     pub(super) streams: BTreeSet<String>,
     /// The customer-managed keys of queues.
     pub(super) keys: BTreeSet<String>,
-    /// True if a subscription delivers to a web server.
-    pub(super) has_web_servers: bool,
 }
 
 /// The subscriptions, keys and settings around a queue.
@@ -70,16 +68,17 @@ impl SeenSetup {
         let mut topics: BTreeSet<_> =
             groups.iter().filter_map(|group| group.key.topic.as_ref()).map(ToString::to_string).collect();
         let mut endpoints: BTreeSet<Arn> = BTreeSet::new();
-        let (mut raw, mut unattached, mut has_web_servers) = (Vec::new(), BTreeMap::new(), false);
+        let (mut raw, mut unattached) = (Vec::new(), BTreeMap::new());
         for subscription in subscriptions {
             if subscription.names(queue) {
                 topics.insert(subscription.topic.clone());
-                has_web_servers |= subscription.protocol.starts_with("http");
                 endpoints.extend(subscription.endpoint.parse::<Arn>());
                 if subscription.is_raw {
                     raw.push(subscription);
                 }
-            } else if subscription.dead_letters.is_none() {
+            } else if subscription.dead_letters.is_none() && subscription.endpoint != queue.arn.as_str() {
+                // It will be attached by a command of this tool, and needs the same grants then.
+                endpoints.extend(subscription.endpoint.parse::<Arn>());
                 *unattached.entry(subscription.topic).or_default() += 1;
             }
         }
@@ -110,7 +109,6 @@ impl SeenSetup {
                 functions: of_kind(ArnKind::Function),
                 streams: of_kind(ArnKind::Stream),
                 keys,
-                has_web_servers,
             },
             raw,
             unattached,
