@@ -14,7 +14,7 @@ SAM, LOOPS = "AWS::Serverless-2016-10-31", "AWS::LanguageExtensions"
 QUEUES, QUEUE, LOOP = "DeadLetterQueueArns", "DeadLetterQueueArn{}", "Fn::ForEach::Queues"
 MOST_QUEUES = 20
 FIRST = (
-    "A standard queue of this account and region. Set its policy, retention (advised: 14 days) and visibility timeout "
+    "An SQS queue of this account and region, of the QueueType. Set its policy, retention (advised: 14 days) and visibility timeout "
     "(at least FunctionTimeout) yourself."
 )
 
@@ -53,7 +53,7 @@ def without_loop(template):
     variable, _, resources = template["Resources"].pop(LOOP)
     needed = {
         "AllowedPattern": listed["AllowedPattern"],
-        "ConstraintDescription": "the ARN of a standard SQS queue",
+        "ConstraintDescription": "the ARN of an SQS queue",
     }
     optional = {
         "Default": "",

@@ -43,8 +43,11 @@ pub struct ErasedRecord {
 pub struct Erasure {
     /// The time, in RFC 3339.
     pub at: Timestamp,
-    /// The letter's identity.
+    /// The identity of the record.
     pub letter: LetterIdentity,
+    /// The digest of the letter's id, so that another erasing finds other records of the letter.
+    #[serde(rename = "ofLetter")]
+    pub of_letter: LetterIdentity,
 }
 
 impl ErasedRecord {
@@ -60,7 +63,11 @@ impl ErasedRecord {
             topic_arn: record.topic_arn.clone(),
             target_arn: record.target_arn.clone(),
             target_url: record.target_url.clone(),
-            erased: Erasure { at, letter: record.identity() },
+            erased: Erasure {
+                at,
+                letter: record.identity(),
+                of_letter: LetterIdentity::of("", &record.letter_id),
+            },
         }
     }
 

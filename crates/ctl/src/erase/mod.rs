@@ -81,6 +81,7 @@ pub(crate) async fn run(
         None => None,
     };
     let traces = eraser.traces(true).await?;
+    let told = queues.clone();
     let preview = eraser.preview(draft.as_ref(), queues, traces.as_ref(), console);
     if args.sign.dry_run {
         return console.print(&preview, as_json);
@@ -94,7 +95,8 @@ pub(crate) async fn run(
 
     let stop = (console.interrupts)()?;
     check_interrupt(&stop)?;
-    let result = eraser.erase(draft, &same, &stop, as_json, console).await?;
+    let mut result = eraser.erase(draft, &same, &stop, as_json, console).await?;
+    result.queues_told = told;
     console.print(&result, as_json)
 }
 
@@ -267,6 +269,7 @@ impl<'a> LetterEraser<'a> {
             objects,
             control,
             queues,
+            queues_told: String::new(),
             unread: self.scan.unread(),
             failed: std::mem::take(&mut self.failed),
             is_denied: self.scan.is_denied || self.is_denied,
@@ -319,7 +322,8 @@ impl<'a> LetterEraser<'a> {
         let (scan, criteria) = (&self.scan, &self.criteria);
         let how = (now, self.args.bypass_governance);
         let keys = stream::iter(keys).take_while(|_| std::future::ready(!stop.load(Ordering::Relaxed)));
-        let erase = |key| letters::erase(&scan.bucket, key, criteria, &scan.letters, how);
+        let letters = scan.letters.union(&scan.erased).cloned().collect();
+        let erase = |key| letters::erase(&scan.bucket, key, criteria, &letters, how);
         let mut objects = keys.map(erase).buffer_unordered(CONCURRENT_OBJECTS);
         let (mut erased, mut failed) = (Vec::new(), Vec::new());
         while let Some(object) = objects.next().await {

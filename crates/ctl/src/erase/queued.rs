@@ -35,6 +35,9 @@ const OBEYED_WITHIN: SignedDuration = SignedDuration::from_secs(20);
 /// The time in which each letter of a queue comes back at least once.
 const EACH_COMES_BACK: SignedDuration = SignedDuration::from_hours(12);
 
+/// The time for which such an override counts after its end. Later, letters may have arrived of which it knew nothing.
+const COUNTS_FOR: SignedDuration = SignedDuration::from_hours(24);
+
 /// The greatest difference between the clock of the function and that of S3.
 const CLOCK_SKEW: SignedDuration = SignedDuration::from_mins(5);
 
@@ -115,6 +118,7 @@ pub(super) async fn same_overrides(
         let is_same = ended["do"] == OverrideAction::GiveUp.name() && ended["match"] == *pattern;
         if let Some((from, to)) = times.filter(|_| is_same)
             && to.duration_since(from) >= EACH_COMES_BACK
+            && now.duration_since(to) <= COUNTS_FOR
         {
             same.over = same.over.max(Some(to));
         }

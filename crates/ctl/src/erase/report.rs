@@ -44,6 +44,8 @@ pub(super) struct EraseResult {
     pub(super) objects: Vec<ErasedObject>,
     pub(super) control: Option<ControlTraces>,
     pub(super) queues: Option<QueuedLetters>,
+    /// What was done about queues, in words.
+    pub(super) queues_told: String,
     pub(super) unread: Vec<String>,
     /// What failed, in words.
     pub(super) failed: Vec<String>,
@@ -183,7 +185,10 @@ impl CommandResult for EraseResult {
                 .push(format!("Left: {}. Then run the same command again.", locked_in_words(versions, lock)));
         }
         lines.extend(self.in_use().iter().map(|what| format!("Left, as it is in use: {}.", harmless(what))));
-        lines.extend(self.queues.as_ref().map(QueuedLetters::text));
+        lines.push(match &self.queues {
+            Some(queues) => queues.text(),
+            None => format!("Letters in queues: {}.", self.queues_told),
+        });
         let unread = self.unread.iter().map(|what| format!("Could not be read, and may have more: {what}"));
         lines.extend(unread);
         lines.extend(
@@ -206,7 +211,7 @@ impl CommandResult for EraseResult {
         });
         json!({
             "erased": self.letters(), "at": self.at, "by": self.author.by, "byChecked": self.author.checked,
-            "why": self.why, "objects": objects.collect::<Vec<_>>(), "control": self.control, "queues": self.queues,
+            "why": self.why, "objects": objects.collect::<Vec<_>>(), "control": self.control, "queues": self.queues, "queuesTold": self.queues_told,
             "unread": self.unread, "failed": self.failed, "interrupted": self.interrupted,
         })
     }

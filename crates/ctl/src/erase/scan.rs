@@ -7,7 +7,7 @@ use std::sync::Arc;
 use futures_util::stream::{self, StreamExt};
 use jiff::Timestamp;
 use redrive_archive::{
-    ArchiveObject, ArchiveRecord, BadRecord, LetterIdentity, SelectedCount, Selection, is_archived,
+    ArchiveObject, ArchiveRecord, BadRecord, Erasure, LetterIdentity, SelectedCount, Selection, is_archived,
     queues_folder,
 };
 use redrive_core::failure::Failure;
@@ -32,6 +32,8 @@ pub(super) struct ArchiveScan {
     others: Vec<(LetterIdentity, Arc<str>)>,
     /// The letters that were selected, by [`LetterIdentity::of_letter`].
     pub(super) letters: HashSet<LetterIdentity>,
+    /// The letters of which a record was erased before. An erasing that broke off may have left other records of them.
+    pub(super) erased: HashSet<LetterIdentity>,
     /// The places of the letters that were found, and of those that were erased before.
     pub(super) places: HashSet<LetterIdentity>,
     pub(super) found: BTreeMap<Arc<str>, FoundObject>,
@@ -65,7 +67,7 @@ struct ReadVersion {
     records: u64,
     found: Vec<(LetterIdentity, LetterIdentity)>,
     others: Vec<LetterIdentity>,
-    erased: Vec<LetterIdentity>,
+    erased: Vec<Erasure>,
     /// Lines that could not be read, by number.
     bad: Vec<(usize, BadRecord)>,
 }
@@ -79,6 +81,7 @@ impl ArchiveScan {
             seen: HashSet::new(),
             others: Vec::new(),
             letters: HashSet::new(),
+            erased: HashSet::new(),
             places: HashSet::new(),
             found: BTreeMap::new(),
             records_read: 0,
@@ -140,7 +143,10 @@ impl ArchiveScan {
         for (line, why) in bad {
             self.bad_lines.push(format!("{}:{line}: {why}", harmless(&version.key)));
         }
-        self.places.extend(erased);
+        for Erasure { letter, of_letter, .. } in erased {
+            self.places.insert(letter);
+            self.erased.insert(of_letter);
+        }
         self.others.extend(others.into_iter().map(|letter| (letter, Arc::clone(&version.key))));
         self.seen.insert(hash(&version));
         if found.is_empty() {
@@ -163,8 +169,8 @@ impl ArchiveScan {
 
     /// Finds the objects with other records of selected letters. How many of them there are is told when they are erased.
     fn find_others(&mut self) {
-        let letters = &self.letters;
-        for (_, key) in self.others.extract_if(.., |(letter, _)| letters.contains(letter)) {
+        let is_one = |letter: &LetterIdentity| self.letters.contains(letter) || self.erased.contains(letter);
+        for (_, key) in self.others.extract_if(.., |(letter, _)| is_one(letter)) {
             let new = || FoundObject { is_other_only: true, ..FoundObject::default() };
             self.found.entry(key).or_insert_with(new);
         }
@@ -237,7 +243,7 @@ async fn read_version(
             Ok((_, record)) => {
                 read.found.push((record.identity(), LetterIdentity::of("", &record.letter_id)));
             }
-            Err(BadRecord::Erased(erased)) => read.erased.push(erased.erased.letter),
+            Err(BadRecord::Erased(erased)) => read.erased.push(erased.erased),
             Err(bad) => read.bad.push((number, bad)),
         }
     }

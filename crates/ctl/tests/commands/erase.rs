@@ -8,7 +8,7 @@ mod replayed;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use redrive_archive::{ArchiveRecord, FIRST_STORED};
+use redrive_archive::{ArchiveRecord, FIRST_STORED, LetterIdentity};
 use redrive_core::policy::ArchiveReason;
 use redrive_support::stand_in::{self, StandInRequest};
 use redrive_support::{CALLER, DLQ, NOW, RecordBuilder, SimFault, SimVersion, TOPIC, TestAccount, letter};
@@ -104,7 +104,8 @@ async fn a_letter_is_erased_from_every_version_and_the_others_stay_byte_for_byte
         json!({
             "version": 1, "archivedAt": record.archived_at, "reason": "exhausted", "queueArn": DLQ,
             "deadLetterQueueArn": DLQ, "topicArn": TOPIC,
-            "erased": { "at": "2026-11-01T12:00:00Z", "letter": String::from(record.identity()) },
+            "erased": { "at": "2026-11-01T12:00:00Z", "letter": String::from(record.identity()),
+                        "ofLetter": String::from(LetterIdentity::of("", &record.letter_id)) },
         })
     );
     // It tells that the object is older than its version.
@@ -200,6 +201,27 @@ async fn letters_are_found_by_id_and_by_a_text_behind_escapes() {
 
 fn quoted() -> RecordBuilder {
     RecordBuilder::envelope("q").message(r#"{"note": "an \"S3CR3T\" words"}"#)
+}
+
+/// The records that the selection means are erased though another record of a letter could not be read. The line of an
+/// erased letter tells the next erasing whose other records it has to find.
+#[tokio::test]
+async fn an_erasing_that_left_another_record_is_completed_by_the_same_command() {
+    let cloud = archived().await;
+    let mut edited = letter(&gold().message("an edited S3CR3T"));
+    edited.sqs.message_id = "another-message".to_owned();
+    edited.sqs.body = edited.sqs.body.replace("gold\"", "silver\"");
+    super::archive::bury_letters(&cloud, &[edited], ArchiveReason::Rule, NOW + 5, "r9").await;
+    cloud.script(|call| {
+        let is_other = call.operation == "GetObject" && call.target.contains("r9");
+        if is_other { SimFault::refuse(403, "InvalidObjectState", "") } else { SimFault::Pass }
+    });
+    let ran = erase_archived(&cloud, &["--match", GOLD]).await;
+    assert_ne!(ran.code, 0, "{ran:?}");
+    cloud.script(|_| SimFault::Pass);
+    let again = erase_archived(&cloud, &["--match", GOLD]).await;
+    assert_eq!(again.code, 0, "{again:?}");
+    assert!(cloud.objects().values().all(|object| !object.contains("an edited S3CR3T")), "{again:?}");
 }
 
 /// A replay can have sent a letter with an edited message, which came back.
