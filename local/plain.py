@@ -14,8 +14,8 @@ SAM, LOOPS = "AWS::Serverless-2016-10-31", "AWS::LanguageExtensions"
 QUEUES, QUEUE, LOOP = "DeadLetterQueueArns", "DeadLetterQueueArn{}", "Fn::ForEach::Queues"
 MOST_QUEUES = 20
 FIRST = (
-    "An SQS queue of this account and region, of the QueueType. Set its policy, retention (advised: 14 days) and visibility timeout "
-    "(at least FunctionTimeout) yourself."
+    "An SQS queue of this account and region, of the QueueType. Set its policy, retention (advised: 14 days) and "
+    "visibility timeout (at least FunctionTimeout) yourself."
 )
 
 
