@@ -322,7 +322,7 @@ impl<'a> LetterEraser<'a> {
         let (scan, criteria) = (&self.scan, &self.criteria);
         let how = (now, self.args.bypass_governance);
         let keys = stream::iter(keys).take_while(|_| std::future::ready(!stop.load(Ordering::Relaxed)));
-        let letters = scan.letters.union(&scan.erased).cloned().collect();
+        let letters = scan.letters.union(&scan.erased).copied().collect();
         let erase = |key| letters::erase(&scan.bucket, key, criteria, &letters, how);
         let mut objects = keys.map(erase).buffer_unordered(CONCURRENT_OBJECTS);
         let (mut erased, mut failed) = (Vec::new(), Vec::new());

@@ -99,7 +99,7 @@ pub(super) async fn run(
     let groups = groups.sorted();
     let reader = EndpointReader::new(&aws, args.probe.then(|| WebProber::new(console)));
     let causes = GroupCauses::read(&aws, &reader, arn, &groups, console);
-    let causes = unless_interrupted(Some(&stop), async { Ok(causes.await) }).await?;
+    let causes = Box::pin(unless_interrupted(Some(&stop), async { Ok(Box::pin(causes).await) })).await?;
     let given = policy_text.as_deref().map(|text| (&policy, text));
     let setup_file = SetupFile::write(args, &aws, &looked, &groups, given, &answers, console).await?;
     let report = LookReport {
