@@ -1,4 +1,4 @@
-//! The KMS key of a queue, as SNS meets it.
+//! The customer-managed KMS key of a queue, as SNS meets it.
 
 use aws_sdk_kms::types::KeyState;
 use aws_sdk_s3::error::ProvideErrorMetadata;
@@ -6,10 +6,6 @@ use redrive_core::arn::Arn;
 
 use super::state::{EndpointState, SNS};
 use crate::doctor::{MessageSender, PolicyAnswer, ResourcePolicy, read_error};
-
-/// The alias of the key that AWS manages for SQS. Its policy cannot be changed, and lets no service in.
-/// <https://docs.aws.amazon.com/sns/latest/dg/sns-enable-encryption-for-topic-sqs-queue-subscriptions.html>
-const KEY_OF_SQS: &str = "alias/aws/sqs";
 
 /// The name of a key's only policy.
 const POLICY_NAME: &str = "default";
@@ -30,12 +26,6 @@ pub(super) async fn of_queue(
     queue: &Arn,
     topic: &str,
 ) -> EndpointState {
-    if key.ends_with(KEY_OF_SQS) {
-        return EndpointState::broken(format!(
-            "the queue is encrypted with {KEY_OF_SQS}, which SNS cannot use: it needs a key of your own, or SQS's own \
-             encryption (SSE-SQS)"
-        ));
-    }
     let named = key_arn(key, queue);
     let key = match kms.describe_key().key_id(&named).send().await {
         Ok(read) => read.key_metadata,

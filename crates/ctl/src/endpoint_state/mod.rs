@@ -16,8 +16,8 @@ use redrive_core::endpoint::{Endpoint, HttpUrl};
 
 use crate::aws::AwsAccess;
 use crate::doctor::{
-    DeployedQueue, MessageSender, PolicyAnswer, ResourcePolicy, lets_sns_in, policy_of_function, read_error,
-    read_queue,
+    MANAGED_KEY, MessageSender, PolicyAnswer, QueueKey, ResourcePolicy, key_of, lets_sns_in,
+    policy_of_function, read_error, read_queue,
 };
 pub(crate) use key::key_arn;
 use state::SNS;
@@ -81,9 +81,10 @@ impl EndpointReader {
             PolicyAnswer::Unclear => EndpointState::cannot_tell(
                 "the queue's policy has conditions that this tool does not know: it may keep SNS out",
             ),
-            PolicyAnswer::Yes => match queue_key(&queue) {
-                None => EndpointState::works("the queue exists, and its policy lets SNS write"),
-                Some(key) => key::of_queue(&self.kms, key, &queue.arn, topic).await,
+            PolicyAnswer::Yes => match key_of(&queue) {
+                QueueKey::None => EndpointState::works("the queue exists, and its policy lets SNS write"),
+                QueueKey::Managed => EndpointState::broken(format!("the queue {MANAGED_KEY}")),
+                QueueKey::Own(key) => key::of_queue(&self.kms, key, &queue.arn, topic).await,
             },
         }
     }
@@ -152,9 +153,4 @@ impl EndpointReader {
             }
         }
     }
-}
-
-/// Returns the KMS key of a queue, if it has one.
-fn queue_key(queue: &DeployedQueue) -> Option<&str> {
-    queue.attribute("KmsMasterKeyId")
 }

@@ -320,7 +320,7 @@ async fn the_report_says_why_sns_gave_up() {
             },
             None,
             "broken",
-            "alias/aws/sqs, which SNS cannot use",
+            "the queue is encrypted with the AWS-managed key of SQS, whose policy cannot be changed",
         ),
         (encrypted, Some((key("Disabled"), owner.clone())), "broken", "is in the state Disabled"),
         (

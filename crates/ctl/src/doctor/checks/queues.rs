@@ -172,7 +172,8 @@ fn key(queue: &DeployedQueue, findings: &mut CheckFindings) {
 pub(crate) enum QueueKey<'a> {
     /// It has none, or SQS's own encryption, which admits everybody whom the queue admits.
     None,
-    /// The key that AWS manages for SQS, with which SNS cannot write.
+    /// The key that AWS manages for SQS, with which SNS cannot write: its policy lets no service in.
+    /// <https://docs.aws.amazon.com/sns/latest/dg/sns-enable-encryption-for-topic-sqs-queue-subscriptions.html>
     Managed,
     /// A key of the account, whose policy decides.
     Own(&'a str),

@@ -6,7 +6,7 @@ use redrive_core::arn::{Arn, ArnKind};
 
 use crate::aws::AwsAccess;
 use crate::console::ToolEnvironment;
-use crate::doctor::{DeployedQueue, DeployedSubscription, read_queue, read_subscriptions};
+use crate::doctor::{DeployedQueue, DeployedSubscription, QueueKey, key_of, read_queue, read_subscriptions};
 use crate::look::letter_groups::LetterGroup;
 
 /// The timeout of the template's function, in seconds.
@@ -90,12 +90,12 @@ impl SeenSetup {
         let mut keys = BTreeSet::new();
         for arn in endpoints.iter().filter(|arn| arn.kind() == ArnKind::Queue) {
             let target = read_queue(&clients.sqs, arn.clone()).await;
-            match key_of(aws, &target).await {
+            match own_key(aws, &target).await {
                 Ok(key) => keys.extend(key),
                 Err(why) => unseen.push(why),
             }
         }
-        let key = key_of(aws, queue).await.unwrap_or_else(|why| {
+        let key = own_key(aws, queue).await.unwrap_or_else(|why| {
             unseen.push(why);
             None
         });
@@ -124,10 +124,8 @@ impl SeenSetup {
 /// # Errors
 ///
 /// The key could not be described, in words.
-async fn key_of(aws: &AwsAccess, queue: &DeployedQueue) -> Result<Option<String>, String> {
-    let Some(key) = queue.attribute("KmsMasterKeyId").filter(|key| !key.ends_with("alias/aws/sqs")) else {
-        return Ok(None);
-    };
+async fn own_key(aws: &AwsAccess, queue: &DeployedQueue) -> Result<Option<String>, String> {
+    let QueueKey::Own(key) = key_of(queue) else { return Ok(None) };
     let key = crate::endpoint_state::key_arn(key, &queue.arn);
     let read = aws.kms().describe_key().key_id(&key).send().await;
     let read = read.map_err(|error| {
