@@ -45,7 +45,7 @@ pub struct Erasure {
     pub at: Timestamp,
     /// The identity of the record.
     pub letter: LetterIdentity,
-    /// The digest of the letter's id, so that another erasing finds other records of the letter.
+    /// Its [`LetterIdentity::of_letter`], so that another erasing finds other records of the letter.
     #[serde(rename = "ofLetter")]
     pub of_letter: LetterIdentity,
 }
@@ -66,7 +66,7 @@ impl ErasedRecord {
             erased: Erasure {
                 at,
                 letter: record.identity(),
-                of_letter: LetterIdentity::of("", &record.letter_id),
+                of_letter: LetterIdentity::of_letter(&record.letter_id),
             },
         }
     }

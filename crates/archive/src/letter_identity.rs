@@ -2,7 +2,6 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use redrive_core::letter::LetterId;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -45,7 +44,7 @@ impl LetterIdentity {
 
     /// Builds the identity of a letter wherever it lies, from its id. It has no queue.
     #[must_use]
-    pub fn of_letter(id: &LetterId) -> Self {
-        Self::of("", id.as_str())
+    pub fn of_letter(letter_id: &str) -> Self {
+        Self::of("", letter_id)
     }
 }

@@ -177,7 +177,7 @@ impl ActiveReplay<'_> {
                     Walked::Letter(archived) => {
                         let letter = archived.record.to_letter().ok();
                         let letter = letter.filter(|letter| letter.generation() > 0);
-                        again.extend(letter.map(|letter| LetterIdentity::of_letter(&letter.id)));
+                        again.extend(letter.map(|letter| LetterIdentity::of_letter(letter.id.as_str())));
                     }
                     Walked::Erased(_) => {}
                     Walked::Unread(unread) if unread.why.is_gone() || unread.why.is_lasting() => {}

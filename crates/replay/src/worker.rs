@@ -120,7 +120,9 @@ impl WorkerContext<'_> {
             let identities: Vec<_> = batch.iter().map(|replayable| replayable.identity).collect();
             let new = identities.iter().filter(|identity| !doubtful.contains(identity)).count() as u64;
             let entry = ledger.entry_mut(self.id);
-            entry.ids.extend(batch.iter().map(|replayable| LetterIdentity::of_letter(&replayable.letter.id)));
+            entry.ids.extend(
+                batch.iter().map(|replayable| LetterIdentity::of_letter(replayable.letter.id.as_str())),
+            );
             entry.ids.sort_unstable();
             entry.ids.dedup();
             entry.begin(identities);

@@ -98,7 +98,7 @@ impl EraseCriteria {
         if is_meant && self.selection.takes(record)? {
             return Ok(RecordMatch::Selected);
         }
-        let is_same = letters.contains(&LetterIdentity::of("", &record.letter_id));
+        let is_same = letters.contains(&LetterIdentity::of_letter(&record.letter_id));
         Ok(if is_same { RecordMatch::SameLetter } else { RecordMatch::No })
     }
 

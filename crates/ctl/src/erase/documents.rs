@@ -202,7 +202,7 @@ impl<'a> ControlScan<'a> {
         for line in bytes.split_inclusive(|byte| *byte == b'\n') {
             let letter = serde_json::from_slice::<WaitingLetter>(line).ok().filter(|letter| {
                 let place = LetterIdentity::of(letter.queue_arn.as_str(), &letter.message_id);
-                let itself = LetterIdentity::of("", &letter.letter_id);
+                let itself = LetterIdentity::of_letter(&letter.letter_id);
                 letter.message_id != ERASED
                     && (self.places.contains(&place) || self.letters.contains(&itself))
             });

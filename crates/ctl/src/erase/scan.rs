@@ -239,9 +239,9 @@ async fn read_version(
         }
         read.records += 1;
         match read_line(line).and_then(|record| Ok((criteria.takes(&record, &none)?, record))) {
-            Ok((RecordMatch::No, record)) => read.others.push(LetterIdentity::of("", &record.letter_id)),
+            Ok((RecordMatch::No, record)) => read.others.push(LetterIdentity::of_letter(&record.letter_id)),
             Ok((_, record)) => {
-                read.found.push((record.identity(), LetterIdentity::of("", &record.letter_id)));
+                read.found.push((record.identity(), LetterIdentity::of_letter(&record.letter_id)));
             }
             Err(BadRecord::Erased(erased)) => read.erased.push(erased.erased),
             Err(bad) => read.bad.push((number, bad)),

@@ -105,7 +105,7 @@ async fn a_letter_is_erased_from_every_version_and_the_others_stay_byte_for_byte
             "version": 1, "archivedAt": record.archived_at, "reason": "exhausted", "queueArn": DLQ,
             "deadLetterQueueArn": DLQ, "topicArn": TOPIC,
             "erased": { "at": "2026-11-01T12:00:00Z", "letter": String::from(record.identity()),
-                        "ofLetter": String::from(LetterIdentity::of("", &record.letter_id)) },
+                        "ofLetter": String::from(LetterIdentity::of_letter(&record.letter_id)) },
         })
     );
     // It tells that the object is older than its version.
