@@ -42,7 +42,8 @@ impl LetterIdentity {
         Self(identity)
     }
 
-    /// Builds the identity of a letter wherever it lies, from its id. It has no queue.
+    /// Builds the identity of a letter wherever it lies, from its [`LetterId`](redrive_core::letter::LetterId). It has no
+    /// queue.
     #[must_use]
     pub fn of_letter(letter_id: &str) -> Self {
         Self::of("", letter_id)

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use futures_util::stream::{self, StreamExt};
+use jiff::Timestamp;
 use redrive_archive::{LetterIdentity, folder};
 use redrive_core::waiting::{WaitingLetter, ended_overrides_prefix, overrides_key, waiting_root};
 use redrive_replay::ReplayState;
@@ -36,7 +37,8 @@ pub(super) struct ControlScan<'a> {
     pub(super) letters: &'a HashSet<LetterIdentity>,
     /// True if nothing is changed.
     pub(super) looks_only: bool,
-    pub(super) bypass: bool,
+    /// The present, and whether locks in mode GOVERNANCE are bypassed.
+    pub(super) how: (Timestamp, bool),
 }
 
 /// What was found below the control prefix.
@@ -47,7 +49,7 @@ pub(super) struct ControlTraces {
     pub(super) lines: u64,
     /// The documents that name the content, by key.
     pub(super) documents: Vec<String>,
-    /// Overrides in force and unfinished replays that name it: they are needed as they are.
+    /// Overrides in force and unfinished replays that name it and are needed as they are, and replays that run, in words.
     pub(super) in_use: Vec<String>,
     #[serde(skip)]
     pub(super) kept: Vec<(String, VersionLock)>,
@@ -78,11 +80,11 @@ impl<'a> ControlScan<'a> {
         place: &BucketPrefix,
         criteria: &'a EraseCriteria,
         (places, letters): (&'a HashSet<LetterIdentity>, &'a HashSet<LetterIdentity>),
-        bypass: bool,
+        how: (Timestamp, bool),
     ) -> Self {
         let bucket = VersionedBucket { s3, bucket: place.bucket.as_str().into() };
         let prefix = place.prefix.clone();
-        Self { bucket, prefix, criteria, places, letters, looks_only: false, bypass }
+        Self { bucket, prefix, criteria, places, letters, looks_only: false, how }
     }
 
     /// Erases what is there, or only looks for it.
@@ -159,7 +161,7 @@ impl<'a> ControlScan<'a> {
                 if written.as_ref() == Some(&version.id) {
                     continue;
                 }
-                let deletion = self.bucket.delete(&version, lock.as_ref(), self.bypass).await?;
+                let deletion = self.bucket.delete(&version, lock.as_ref(), self.how).await?;
                 if let Deletion::Locked(lock) = deletion {
                     traces.kept.push((key.to_string(), lock));
                 }
@@ -182,14 +184,17 @@ impl<'a> ControlScan<'a> {
         }
         if version.is_latest {
             if *version.key == *overrides_key(&self.prefix) {
-                return Replacement::InUse("an override in force: release it".to_owned());
+                return Replacement::InUse("an override in force names the content: release it".to_owned());
             }
             let before = serde_json::from_slice::<Value>(bytes).unwrap_or_default();
             let state = ReplayState::from_json(&before, &version.key);
             if let Ok(state) = state.as_ref()
                 && state.is_unfinished()
             {
-                return Replacement::InUse(format!("replay {}: finish or free it", state.id));
+                return Replacement::InUse(format!(
+                    "replay {} names the content: finish or free it",
+                    state.id
+                ));
             }
         }
         Replacement::Rest(document.to_string().into_bytes(), 0)

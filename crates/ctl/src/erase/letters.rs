@@ -43,7 +43,7 @@ pub(super) async fn erase(
     key: Arc<str>,
     criteria: &EraseCriteria,
     letters: &HashSet<LetterIdentity>,
-    (now, bypass): (Timestamp, bool),
+    how: (Timestamp, bool),
 ) -> Result<ErasedObject, CommandFailure> {
     let mut erased = ErasedObject { key: Arc::clone(&key), ..ErasedObject::default() };
     'again: for _ in 0..TRIES {
@@ -52,7 +52,7 @@ pub(super) async fn erase(
             let content = bucket.read(&version).await;
             let content = content.map_err(|failure| bucket.failed("read", &key, &failure))?;
             let Some(content) = content else { continue };
-            let lines = read(&content, criteria, letters, now)?;
+            let lines = read(&content, criteria, letters, how.0)?;
             if !lines.places.is_empty() {
                 to_delete.push((version, content, lines));
             }
@@ -66,7 +66,7 @@ pub(super) async fn erase(
         }
         for (version, content, lines) in to_delete {
             erased.places.extend(lines.places);
-            delete(bucket, version, &content, written.as_ref(), bypass, &mut erased).await?;
+            delete(bucket, version, &content, written.as_ref(), how, &mut erased).await?;
         }
         return Ok(erased);
     }
@@ -81,7 +81,7 @@ async fn delete(
     version: ObjectVersion,
     content: &VersionContent,
     written: Option<&String>,
-    bypass: bool,
+    how: (Timestamp, bool),
     erased: &mut ErasedObject,
 ) -> Result<(), CommandFailure> {
     // In a bucket without versions the new object has taken the place of the old one.
@@ -89,7 +89,7 @@ async fn delete(
         erased.deleted.push(version.id);
         return Ok(());
     }
-    match bucket.delete(&version, content.lock.as_ref(), bypass).await? {
+    match bucket.delete(&version, content.lock.as_ref(), how).await? {
         Deletion::Deleted => erased.deleted.push(version.id),
         Deletion::Locked(lock) => erased.kept.push((version.id, lock)),
     }

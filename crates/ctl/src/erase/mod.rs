@@ -20,12 +20,14 @@ mod report;
 mod scan;
 mod versions;
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::stream::{self, StreamExt};
 use redrive_aws::clients::AwsClients;
+use redrive_replay::{ReplayStatus, StoredReplays};
 
 use crate::args;
 use crate::aws::AwsAccess;
@@ -60,6 +62,8 @@ struct LetterEraser<'a> {
     clients: AwsClients,
     author: OverrideAuthor,
     scan: ArchiveScan,
+    /// The replays that ran at the preview or at the end.
+    running: BTreeSet<String>,
     /// The failures so far, in words. The rest is erased all the same.
     failed: Vec<String>,
     is_denied: bool,
@@ -80,7 +84,7 @@ pub(crate) async fn run(
         Some(request) => Some(request.look(console).await?),
         None => None,
     };
-    let traces = eraser.traces(true).await?;
+    let traces = eraser.traces(true, console).await?;
     let told = queues.clone();
     let preview = eraser.preview(draft.as_ref(), queues, traces.as_ref(), console);
     if args.sign.dry_run {
@@ -140,8 +144,8 @@ impl<'a> LetterEraser<'a> {
         let clients = aws.clients();
         let bucket = VersionedBucket { s3: clients.s3.clone(), bucket: archive.bucket.as_str().into() };
         let scan = ArchiveScan::new(bucket, &archive.prefix, &criteria);
-        let (failed, is_denied) = (Vec::new(), false);
-        Ok(Self { args, criteria, archive, control, clients, author, scan, failed, is_denied })
+        let (running, failed, is_denied) = (BTreeSet::new(), Vec::new(), false);
+        Ok(Self { args, criteria, archive, control, clients, author, scan, running, failed, is_denied })
     }
 
     fn access(&self) -> Option<ControlAccess> {
@@ -209,6 +213,7 @@ impl<'a> LetterEraser<'a> {
             },
             override_: draft.map(|draft| draft.preview.lines()),
             unread: self.scan.unread(),
+            is_denied: self.scan.is_denied,
             author: &self.author,
             why: self.args.why.as_deref().unwrap_or_default(),
         }
@@ -223,12 +228,38 @@ impl<'a> LetterEraser<'a> {
     }
 
     /// Erases what the control prefix has of the letters, or only looks for it.
-    async fn traces(&self, looks_only: bool) -> Result<Option<ControlTraces>, CommandFailure> {
+    async fn traces(
+        &mut self,
+        looks_only: bool,
+        console: &ToolEnvironment,
+    ) -> Result<Option<ControlTraces>, CommandFailure> {
         let Some(control) = &self.control else { return Ok(None) };
         let (criteria, found) = (&self.criteria, (&self.scan.places, &self.scan.letters));
-        let bypass = self.args.bypass_governance;
-        let scan = ControlScan::new(self.clients.s3.clone(), control, criteria, found, bypass);
-        ControlScan { looks_only, ..scan }.run().await.map(Some)
+        let how = (console.clock.now(), self.args.bypass_governance);
+        let scan = ControlScan::new(self.clients.s3.clone(), control, criteria, found, how);
+        let mut traces = ControlScan { looks_only, ..scan }.run().await?;
+        self.running.extend(self.running(control, console).await?);
+        traces.in_use.extend(
+            self.running
+                .iter()
+                .map(|id| format!("replay {id} runs, and may have read letters before they were erased")),
+        );
+        Ok(Some(traces))
+    }
+
+    /// Returns the ids of the replays that run: they have letters in memory, and send them.
+    async fn running(
+        &self,
+        control: &BucketPrefix,
+        console: &ToolEnvironment,
+    ) -> Result<Vec<String>, CommandFailure> {
+        let BucketPrefix { bucket, prefix } = control;
+        let s3 = self.clients.s3.clone();
+        let replays = StoredReplays::new(s3, bucket, prefix, console.clock.clone(), String::new());
+        let all = replays.all().await?.into_iter();
+        let running =
+            all.filter(|it| it.status == ReplayStatus::Running && it.is_unfinished() && !it.abandoned);
+        Ok(running.map(|replay| replay.id).collect())
     }
 
     async fn erase(
@@ -259,7 +290,7 @@ impl<'a> LetterEraser<'a> {
         if !interrupted {
             let released = self.release(&release, console).await;
             self.note(released);
-            let traces = self.traces(false).await;
+            let traces = self.traces(false, console).await;
             control = self.note(traces).flatten();
         }
         Ok(EraseResult {

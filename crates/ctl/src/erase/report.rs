@@ -32,6 +32,7 @@ pub(super) struct ErasePreview<'a> {
     /// The preview of the override, in words.
     pub(super) override_: Option<String>,
     pub(super) unread: Vec<String>,
+    pub(super) is_denied: bool,
     pub(super) author: &'a OverrideAuthor,
     pub(super) why: &'a str,
 }
@@ -86,7 +87,7 @@ impl ErasePreview<'_> {
                 say("document", format!("{} names the content", harmless(document)));
             }
             for what in &control.in_use {
-                say("in use", format!("{} names the content, and stays", harmless(what)));
+                say("in use", harmless(what));
             }
         }
         for what in &self.unread {
@@ -130,7 +131,12 @@ impl CommandResult for ErasePreview<'_> {
     }
 
     fn finished(&self) -> CommandEnd {
-        CommandEnd::of(self.unread.len() as u64)
+        let is_in_use = self.control.is_some_and(|control| !control.in_use.is_empty());
+        match CommandEnd::of(self.unread.len() as u64) {
+            _ if self.is_denied => CommandEnd::Unseen,
+            CommandEnd::Whole if is_in_use => CommandEnd::LeftOut,
+            end => end,
+        }
     }
 }
 
@@ -184,7 +190,7 @@ impl CommandResult for EraseResult {
             lines
                 .push(format!("Left: {}. Then run the same command again.", locked_in_words(versions, lock)));
         }
-        lines.extend(self.in_use().iter().map(|what| format!("Left, as it is in use: {}.", harmless(what))));
+        lines.extend(self.in_use().iter().map(|what| format!("Left: {}.", harmless(what))));
         lines.push(match &self.queues {
             Some(queues) => queues.text(),
             None => format!("Letters in queues: {}.", self.queues_told),

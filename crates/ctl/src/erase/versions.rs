@@ -157,12 +157,12 @@ impl VersionedBucket {
         }
     }
 
-    /// Deletes one version for good.
+    /// Deletes one version for good. A denial is a lock's only if a lock keeps the version now.
     pub(super) async fn delete(
         &self,
         version: &ObjectVersion,
         lock: Option<&VersionLock>,
-        bypass: bool,
+        (now, bypass): (Timestamp, bool),
     ) -> Result<Deletion, CommandFailure> {
         let delete = self.s3.delete_object().bucket(&*self.bucket).key(&*version.key).version_id(&version.id);
         let delete = delete.set_bypass_governance_retention(bypass.then_some(true));
@@ -170,7 +170,9 @@ impl VersionedBucket {
         let failure = failure_of_call(&error);
         let says_lock = failure.message.as_ref().is_some_and(|said| said.contains("object lock"));
         match lock {
-            Some(lock) if failure.is_denied() => Ok(Deletion::Locked(lock.clone())),
+            Some(lock) if failure.is_denied() && lock.keeps(now, bypass) => {
+                Ok(Deletion::Locked(lock.clone()))
+            }
             None if failure.is_denied() && says_lock => {
                 Ok(Deletion::Locked(VersionLock { mode: "Object Lock".to_owned(), until: None }))
             }

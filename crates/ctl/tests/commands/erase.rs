@@ -329,6 +329,22 @@ async fn object_lock_keeps_a_version_and_the_record_says_until_when() {
     }
 }
 
+/// A missing permission does not end with a lock, and waiting would not help.
+#[tokio::test]
+async fn a_denial_beside_a_lock_that_keeps_nothing_is_a_denial() {
+    for (days, args) in [(0, &["--match", GOLD, "--bypass-governance"][..]), (11, &["--match", GOLD])] {
+        let cloud = TestAccount::new();
+        cloud.aws.act("test", |it, _| it.s3.lock_new_versions("my-bucket", "GOVERNANCE", 10 * DAY));
+        bury(&cloud, &[gold(), RecordBuilder::envelope("b")], ArchiveReason::Rule, NOW, "r1").await;
+        cloud.aws.clock().set(redrive_support::at(NOW + days * DAY));
+        cloud.reply("DeleteObject", SimFault::Denied);
+        let world = CommandWorld { later: days * DAY, ..CommandWorld::on(&cloud) };
+        let ran = erase_in(world, &[args, &["--archive-only", "--yes"]].concat()).await;
+        assert_eq!(ran.code, 6, "{}", ran.out);
+        assert!(ran.out.contains("\nFailed: cannot delete a version of "), "{}", ran.out);
+    }
+}
+
 #[tokio::test]
 async fn the_record_is_json_without_content() {
     let cloud = archived().await;
@@ -366,4 +382,9 @@ async fn what_cannot_be_read_may_have_more_and_a_denial_has_its_own_code() {
     cloud.reply("ListObjectVersions", SimFault::Denied);
     let ran = erase_archived(&cloud, &["--match", GOLD]).await;
     assert_eq!((ran.code, ran.out.as_str()), (6, ""), "{}", ran.err);
+    let cloud = archived().await;
+    cloud.reply("GetObject", SimFault::Denied);
+    let ran = erase_archived(&cloud, &["--match", GOLD, "--dry-run"]).await;
+    assert_eq!(ran.code, 6, "a dry run, too: {}", ran.out);
+    assert!(ran.out.contains("  not read   "), "{}", ran.out);
 }

@@ -85,6 +85,10 @@ async fn an_override_in_force_that_names_the_person_stays_and_is_told() {
     cloud.put(&format!("{OVERRIDES}.json"), &document);
     let ran = erase(&cloud, &SELECTED).await;
     assert_eq!(ran.code, 3, "{}", ran.err);
-    assert!(ran.out.contains("\nLeft, as it is in use: an override in force: release it.\n"), "{}", ran.out);
+    let said = "an override in force names the content: release it";
+    assert!(ran.out.contains(&format!("\nLeft: {said}.\n")), "{}", ran.out);
+    let again = erase(&cloud, &SELECTED).await;
+    assert!(again.out.contains(said) && again.out.ends_with("\nNothing to erase.\n"), "{}", again.out);
+    assert_eq!(again.code, 3, "it is still there: {}", again.out);
     assert_eq!(cloud.objects()[&format!("{OVERRIDES}.json")], document);
 }
