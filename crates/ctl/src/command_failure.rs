@@ -25,13 +25,19 @@ pub(crate) enum CommandFailure {
     Output(#[from] std::io::Error),
 }
 
+impl CommandFailure {
+    /// Returns the failure of a call to AWS, in words.
+    pub(crate) fn of_call(why: String, is_denied: bool) -> Self {
+        if is_denied { Self::Denied(why) } else { Self::Work(why) }
+    }
+}
+
 impl From<ReplayError> for CommandFailure {
     fn from(error: ReplayError) -> Self {
         match error {
             ReplayError::Request(faults) => Self::Input(faults),
             ReplayError::Busy(_) | ReplayError::TakenUp(_) => Self::Busy(error.to_string()),
-            error if error.is_denied() => Self::Denied(error.to_string()),
-            error => Self::Work(error.to_string()),
+            error => Self::of_call(error.to_string(), error.is_denied()),
         }
     }
 }

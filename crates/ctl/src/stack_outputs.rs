@@ -78,9 +78,9 @@ impl StackOptions {
         of: impl Fn(&StackContents) -> Option<&String>,
     ) -> Result<Option<String>, CommandFailure> {
         let Some(NamedStack { contents, .. }) = &self.named else { return Ok(None) };
-        let contents = contents.as_ref().map_err(|StackError { why, is_denied }| {
-            if *is_denied { CommandFailure::Denied(why.clone()) } else { CommandFailure::Work(why.clone()) }
-        })?;
+        let contents = contents
+            .as_ref()
+            .map_err(|StackError { why, is_denied }| CommandFailure::of_call(why.clone(), *is_denied))?;
         Ok(of(contents).filter(|value| !value.is_empty()).cloned())
     }
 

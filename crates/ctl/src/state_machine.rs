@@ -87,7 +87,7 @@ pub(crate) async fn start(
 fn failed(what: &str, failure: &Failure) -> CommandFailure {
     let said = failure.message.as_ref().map_or(String::new(), |said| format!(": {said}"));
     let why = format!("{what} failed: {} ({}){said}", failure.code, failure.class.name());
-    if failure.is_denied() { CommandFailure::Denied(why) } else { CommandFailure::Work(why) }
+    CommandFailure::of_call(why, failure.is_denied())
 }
 
 impl MachineExecution {

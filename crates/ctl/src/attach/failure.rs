@@ -11,11 +11,9 @@ pub(super) fn bad(problem: String) -> CommandFailure {
 /// Returns the failure of a read without which nothing can be done.
 pub(super) fn needed(what: &str, error: &ReadError) -> CommandFailure {
     let why = format!("cannot read {what}: {} failed ({})", error.call, error.reason());
-    if error.is_denied() {
-        CommandFailure::Denied(why)
-    } else if error.is_missing() || error.why.contains("NonExistentQueue") {
+    if error.is_missing() || error.is_of_no_queue() {
         bad(why)
     } else {
-        CommandFailure::Work(why)
+        CommandFailure::of_call(why, error.is_denied())
     }
 }

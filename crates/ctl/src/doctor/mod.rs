@@ -19,7 +19,8 @@ pub(crate) use checks::{MANAGED_KEY, QueueKey, key_of, lets_sns_in, own_key, red
 pub(crate) use finding::CheckFinding;
 pub(crate) use read::{
     ListedSubscription, ListedSubscriptions, ask, each, feeding as queues, listed, mapped as mapped_queues,
-    of_topic, policy_of_function, read_error, read_queue, read_subscriptions, template_version,
+    mappings_of_queue, of_topic, policy_of_function, read_error, read_queue, read_subscriptions,
+    template_version,
 };
 pub(crate) use setup::{DeployedQueue, DeployedSubscription, ReadError, ReadResult};
 

@@ -184,7 +184,7 @@ impl VersionedBucket {
     pub(super) fn failed(&self, what: &str, key: &str, failure: &Failure) -> CommandFailure {
         let said = failure.message.as_ref().map_or(String::new(), |message| format!(": {message}"));
         let why = format!("cannot {what} s3://{}/{key}: {}{said}", self.bucket, failure.code);
-        if failure.is_denied() { CommandFailure::Denied(why) } else { CommandFailure::Work(why) }
+        CommandFailure::of_call(why, failure.is_denied())
     }
 }
 

@@ -1,13 +1,13 @@
 //! The queue to look at, and the reasons not to.
 
-use redrive_aws::clients::{AwsClients, failure_of_call};
+use redrive_aws::clients::AwsClients;
 use redrive_core::arn::{Arn, ArnKind};
 use serde_json::Value;
 use url::Url;
 
 use crate::aws::{self, AwsAccess};
 use crate::console::CommandFailure;
-use crate::doctor::{DeployedQueue, read_queue};
+use crate::doctor::{DeployedQueue, mappings_of_queue, read_queue};
 use crate::tables::harmless;
 
 /// The retention of a queue that names none, in seconds.
@@ -39,11 +39,7 @@ impl LookedQueue {
         if let Err(error) = &queue.attributes {
             let why =
                 format!("cannot read the queue {}: {} failed ({})", queue.arn, error.call, error.reason());
-            return Err(if error.is_denied() {
-                CommandFailure::Denied(why)
-            } else {
-                CommandFailure::Work(why)
-            });
+            return Err(CommandFailure::of_call(why, error.is_denied()));
         }
         let mut reasons: Vec<_> = moves(&queue).into_iter().collect();
         reasons.extend(drained(&queue.arn, &clients).await?);
@@ -72,7 +68,7 @@ async fn arn_of(named: &str, aws: &AwsAccess) -> Result<Arn, CommandFailure> {
     }
     let caller = aws::caller(&aws.sts()).await.map_err(|failure| {
         let why = format!("sts:GetCallerIdentity failed ({}): give --queue as an ARN", failure.told());
-        if failure.is_denied() { CommandFailure::Denied(why) } else { CommandFailure::Work(why) }
+        CommandFailure::of_call(why, failure.is_denied())
     })?;
     let mut parts = caller.split(':').skip(1);
     let (partition, own_account) = (parts.next().unwrap_or_default(), parts.nth(2).unwrap_or_default());
@@ -110,16 +106,12 @@ fn moves(queue: &DeployedQueue) -> Option<String> {
 
 /// Returns the reason if a function receives from the queue.
 async fn drained(queue: &Arn, clients: &AwsClients) -> Result<Option<String>, CommandFailure> {
-    let listed = clients.lambda.list_event_source_mappings().event_source_arn(queue.as_str());
-    let listed = listed.send().await.map_err(|error| {
-        let failure = failure_of_call(&error);
-        let why = format!(
-            "cannot tell whether a function receives from {queue}: lambda:ListEventSourceMappings failed ({})",
-            failure.told()
-        );
-        if failure.is_denied() { CommandFailure::Denied(why) } else { CommandFailure::Work(why) }
+    let mappings = mappings_of_queue(&clients.lambda, queue).await.map_err(|error| {
+        let (call, reason) = (error.call, error.reason());
+        let why = format!("cannot tell whether a function receives from {queue}: {call} failed ({reason})");
+        CommandFailure::of_call(why, error.is_denied())
     })?;
-    let working = listed.event_source_mappings().iter().find(|mapping| mapping.state() != Some("Disabled"));
+    let working = mappings.iter().find(|mapping| mapping.state() != Some("Disabled"));
     Ok(working.map(|mapping| {
         let function = harmless(mapping.function_arn().unwrap_or("a function"));
         format!(

@@ -131,7 +131,7 @@ fn says(looked: &LookedQueue, args: &args::LookArgs) -> String {
 
 fn refused(queue: &Arn, failure: &Failure) -> CommandFailure {
     let why = format!("cannot receive from {queue}: sqs:ReceiveMessage failed ({})", failure.told());
-    if failure.is_denied() { CommandFailure::Denied(why) } else { CommandFailure::Work(why) }
+    CommandFailure::of_call(why, failure.is_denied())
 }
 
 /// The source queues of letters that SQS moved, with their `maxReceiveCount`.

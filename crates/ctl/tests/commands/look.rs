@@ -80,7 +80,13 @@ impl Around {
         if asked.is_of("lambda") {
             let path = asked.uri.split_once(".com/")?.1;
             if path.starts_with("2015-03-31/event-source-mappings") {
-                return Some((200, json!({ "EventSourceMappings": self.mappings }).to_string()));
+                let page = usize::from(asked.uri.contains("Marker="));
+                let more = (page + 1 < self.mappings.len()).then_some("more");
+                let mappings: Vec<_> = self.mappings.get(page).into_iter().collect();
+                return Some((
+                    200,
+                    json!({ "EventSourceMappings": mappings, "NextMarker": more }).to_string(),
+                ));
             }
             let none = || Some((404, json!({ "__type": "ResourceNotFoundException" }).to_string()));
             let name = path.split('/').nth(2)?.replace("%3A", ":");
@@ -249,6 +255,9 @@ async fn a_queue_that_a_function_drains_is_refused_and_one_whose_letters_would_m
         assert_eq!(ran.code, code, "{state}: {ran:?}");
         assert_eq!(ran.err.contains("function:other receives from"), code == 2, "{}", ran.err);
     }
+    let pages = Around { mappings: vec![mapping("Disabled"), mapping("Enabled")], ..notifier() };
+    let ran = look(&cloud, pages, &["--yes"]).await;
+    assert_eq!(ran.code, 2, "the second page has it: {ran:?}");
     let unknown = Around { denied: Some("event-source-mappings"), ..notifier() };
     let ran = look(&cloud, unknown, &["--yes"]).await;
     assert!(ran.code == 6 && ran.err.contains("lambda:ListEventSourceMappings"), "{ran:?}");

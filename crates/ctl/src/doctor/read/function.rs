@@ -28,7 +28,7 @@ pub(super) async fn read(
         let reason = ReadError::of("lambda:GetFunctionConfiguration", failure).reason();
         let why =
             format!("cannot read the function {name}: lambda:GetFunctionConfiguration failed ({reason})");
-        if is_denied { CommandFailure::Denied(why) } else { CommandFailure::Work(why) }
+        CommandFailure::of_call(why, is_denied)
     })?;
     let recursion = lambda.get_function_recursion_config().function_name(name).send().await;
     let recursion = recursion

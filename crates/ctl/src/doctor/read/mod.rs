@@ -23,6 +23,7 @@ use crate::console::{CommandFailure, ToolEnvironment};
 
 pub(crate) use error::read_error;
 pub(crate) use grants::policy_of_function;
+pub(crate) use queues::mappings_of_queue;
 pub(crate) use subscriptions::{
     ListedSubscription, ListedSubscriptions, ask, each, listed, of_topic, read as read_subscriptions,
 };

@@ -1,5 +1,6 @@
 //! The queues.
 
+use aws_sdk_lambda::types::EventSourceMappingConfiguration;
 use aws_sdk_sqs::types::QueueAttributeName;
 use redrive_aws::clients::AwsClients;
 use redrive_core::arn::Arn;
@@ -63,12 +64,19 @@ pub(super) async fn undrained(
 ) -> ReadResult<Vec<DeployedQueue>> {
     let mut undrained = Vec::new();
     for queue in queues.filter(|queue| !own.contains(&queue)) {
-        let mapped =
-            clients.lambda.list_event_source_mappings().event_source_arn(queue.as_str()).send().await;
-        let mapped = mapped.map_err(|error| read_error("lambda:ListEventSourceMappings", &error))?;
-        if mapped.event_source_mappings().is_empty() {
+        if mappings_of_queue(&clients.lambda, &queue).await?.is_empty() {
             undrained.push(read(&clients.sqs, queue, false).await);
         }
     }
     Ok(undrained)
+}
+
+/// Returns the mappings that receive from a queue.
+pub(crate) async fn mappings_of_queue(
+    lambda: &aws_sdk_lambda::Client,
+    queue: &Arn,
+) -> ReadResult<Vec<EventSourceMappingConfiguration>> {
+    let asked = lambda.list_event_source_mappings().event_source_arn(queue.as_str());
+    let all = asked.into_paginator().items().send().try_collect().await;
+    all.map_err(|error| read_error("lambda:ListEventSourceMappings", &error))
 }
