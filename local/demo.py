@@ -14,18 +14,16 @@ minutes.
 """
 
 import json
-import os
 import sys
 import time
 from datetime import UTC, datetime
 
-from botocore.exceptions import BotoCoreError, ClientError
-
 from local.deploy import deploy, deploy_operations
-from local.letters import Letter, moment, sentence, sort_of
+from local.letters import Letter, moment, news, sentence
 from local.overrides import Control
+from local.screen import run
 from local.sns import dead_letter, envelope
-from local.stack import ACCOUNT, REGION, Stack, StackError, stop_on_signals, wait_until
+from local.stack import ACCOUNT, REGION, StackError, wait_until
 from local.subscribers import function_arn, subscribe, subscribe_function, subscribe_web
 from local.web import WebServer
 
@@ -81,40 +79,13 @@ TOPICS = ["payments", "returns", "invoices", "parcels", "pallets"]
 
 
 def main():
-    stop_on_signals()
-    screen = Screen()
-    try:
-        with Stack() as stack, WebServer() as web:
-            sound = Story(stack, web, screen).tell()
-    except KeyboardInterrupt:
-        screen.say("Interrupted. Nothing is left running.")
-        return 130
-    except (StackError, TimeoutError, OSError, BotoCoreError, ClientError) as error:
-        print(f"make demo: {error}", file=sys.stderr)
-        return 1
-    screen.say("The local stack is stopped; nothing is left running.")
-    screen.more("the console shows all this in the browser: make local prints its address (docs/guide/console.md)")
-    return 0 if sound else 1
+    def tell(stack, screen):
+        with WebServer() as web:
+            return Story(stack, web, screen).tell()
 
-
-class Screen:
-    """Progress lines with the seconds since the start."""
-
-    def __init__(self):
-        self.started = time.time()
-        self.styled = sys.stdout.isatty() and "NO_COLOR" not in os.environ
-
-    def title(self, text):
-        print(f"\n{self.style(text, 1)}\n", flush=True)
-
-    def say(self, text):
-        print(f"{self.style(f'{time.time() - self.started:6.1f} s', 2)}  {text}", flush=True)
-
-    def more(self, text):
-        print(f"          {self.style(text, 2)}", flush=True)
-
-    def style(self, text, code):
-        return f"\033[{code}m{text}\033[0m" if self.styled else text
+    return run(
+        tell, after="the console shows all this in the browser: make local prints its address (docs/guide/console.md)"
+    )
 
 
 class Story:
@@ -331,12 +302,7 @@ class Story:
         self.print_table()
         self.print_end_state()
         self.screen.title("7. Checks")
-        checks = list(self.checks())
-        for what, holds in checks:
-            mark = self.screen.style("ok", 32) if holds else self.screen.style("FAILED", 31)
-            print(f"  {mark:<8}{what}")
-        print()
-        return all(holds for _, holds in checks)
+        return self.screen.results(self.checks())
 
     # --- what happens in them
 
@@ -374,14 +340,7 @@ class Story:
 
     def tell_news(self):
         """One progress line for letters to which the same happened at the same time."""
-        news = {}
-        for letter in self.letters + self.parcels + self.pallets:
-            lines = self.deployment.outcomes(letter.message_id)
-            for line in lines[len(letter.lines) :]:
-                news.setdefault(sort_of(line), []).append((letter, line))
-            letter.lines = lines
-        for told in news.values():
-            letters, lines = zip(*told, strict=True)
+        for letters, lines in news(self.letters + self.parcels + self.pallets, self.deployment):
             self.screen.say(f"{self.names(letters)}: {sentence(lines)}")
 
     def feed_alarm(self, arrivals):

@@ -12,13 +12,11 @@ import json
 import sys
 import time
 
-from botocore.exceptions import BotoCoreError, ClientError
-
-from local.demo import Screen
 from local.deploy import deploy
-from local.letters import Letter, sentence, sort_of
+from local.letters import Letter, news, sentence
+from local.screen import run
 from local.sns import create_topic, dead_letter, envelope
-from local.stack import ACCOUNT, REGION, Stack, StackError, stop_on_signals, wait_until
+from local.stack import ACCOUNT, REGION, wait_until
 from local.subscribers import subscribe
 
 # Retries at 0, 3, 6 and so on seconds after the arrival.
@@ -41,19 +39,7 @@ REPAIR_AFTER = 8
 
 
 def main():
-    stop_on_signals()
-    screen = Screen()
-    try:
-        with Stack() as stack:
-            sound = Story(stack, screen).tell()
-    except KeyboardInterrupt:
-        screen.say("Interrupted. Nothing is left running.")
-        return 130
-    except (StackError, TimeoutError, OSError, BotoCoreError, ClientError) as error:
-        print(f"make demo: {error}", file=sys.stderr)
-        return 1
-    screen.say("The local stack is stopped; nothing is left running.")
-    return 0 if sound else 1
+    return run(lambda stack, screen: Story(stack, screen).tell())
 
 
 class Story:
@@ -94,12 +80,7 @@ class Story:
         self.received += self.worker.bodies()
 
         screen.title("3. Checks")
-        checks = list(self.checks())
-        for what, holds in checks:
-            mark = screen.style("ok", 32) if holds else screen.style("FAILED", 31)
-            print(f"  {mark:<8}{what}")
-        print()
-        return all(holds for _, holds in checks)
+        return screen.results(self.checks())
 
     def put(self, group, number):
         name = f"{group} {number}"
@@ -113,14 +94,7 @@ class Story:
         """Prints what the function logs, until a condition holds."""
 
         def advanced():
-            news, told = {}, self.deployment.outcomes()
-            for letter in self.letters:
-                lines = [line for line in told if line["sqs.message_id"] == letter.message_id]
-                for line in lines[len(letter.lines) :]:
-                    news.setdefault(sort_of(line), []).append((letter, line))
-                letter.lines = lines
-            for told in news.values():
-                letters, lines = zip(*told, strict=True)
+            for letters, lines in news(self.letters, self.deployment):
                 self.screen.say(f"{', '.join(letter.name for letter in letters)}: {sentence(lines)}")
             return until()
 

@@ -42,6 +42,17 @@ class Letter:
                 planned = moment(line["due"])
 
 
+def news(letters, deployment):
+    """What the function has logged since the last look, as letters and lines: those of the same event at a time."""
+    found = {}
+    for letter in letters:
+        lines = deployment.outcomes(letter.message_id)
+        for line in lines[len(letter.lines) :]:
+            found.setdefault(sort_of(line), []).append((letter, line))
+        letter.lines = lines
+    return [zip(*told, strict=True) for told in found.values()]
+
+
 def sentence(lines):
     """Log lines of the same event for several letters, in words."""
     line = lines[0]

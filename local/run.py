@@ -14,9 +14,9 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from local.archived import bury
 from local.console import Served
-from local.demo import Screen
 from local.deploy import deploy
 from local.letters import sentence, sort_of
+from local.screen import Screen
 from local.sns import create_topic, dead_letter, envelope
 from local.stack import ACCOUNT, REGION, ROOT_KEYS, Stack, StackError, stop_on_signals
 from local.subscribers import subscribe

@@ -12,15 +12,20 @@ def command(*args):
     return [str(built_function().with_name("redrivectl")), *map(str, args)]
 
 
-def environment(deployment, keys=None):
-    """Where archive, requeue and overrides are, the stack's endpoint, and the operator's keys or those given."""
-    keys = keys or deployment.operator
+def account(stack, keys):
+    """The stack's endpoint, and somebody's keys."""
     return {
         "PATH": os.environ["PATH"],
-        "AWS_ENDPOINT_URL": deployment.stack.endpoint,
+        "AWS_ENDPOINT_URL": stack.endpoint,
         "AWS_REGION": REGION,
         "AWS_ACCESS_KEY_ID": keys.id,
         "AWS_SECRET_ACCESS_KEY": keys.secret,
+    }
+
+
+def environment(deployment, keys=None):
+    """Where archive, requeue and overrides are, the stack's endpoint, and the operator's keys or those given."""
+    return account(deployment.stack, keys or deployment.operator) | {
         "ARCHIVE": deployment.outputs["ArchiveLocation"],
         "CONTROL": deployment.outputs["ControlLocation"],
         "REQUEUE_ARN": deployment.outputs["RequeueArn"],

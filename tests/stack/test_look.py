@@ -1,7 +1,6 @@
 """From a queue with letters and nothing deployed to a stack that works, and nobody types an ARN."""
 
 import json
-import os
 import subprocess
 import tomllib
 from datetime import UTC, datetime
@@ -13,7 +12,7 @@ from local.deploy import deploy
 from local.sns import envelope
 from local.stack import ACCOUNT, REGION, ROOT
 from local.subscribers import create_queue
-from local.tool import command
+from local.tool import account, command
 
 # As the manual has it, for `look` and `look --init`.
 ACTIONS = ["sqs:ReceiveMessage", "sqs:ChangeMessageVisibility", "sqs:GetQueueAttributes"]
@@ -37,13 +36,7 @@ def newcomer(world):
     statement = {"Effect": "Allow", "Action": actions + names, "Resource": "*"}
     policy = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
     world.stack.client("iam").put_user_policy(UserName=name, PolicyName="look", PolicyDocument=policy)
-    return {
-        "PATH": os.environ["PATH"],
-        "AWS_ENDPOINT_URL": world.stack.endpoint,
-        "AWS_REGION": REGION,
-        "AWS_ACCESS_KEY_ID": keys.id,
-        "AWS_SECRET_ACCESS_KEY": keys.secret,
-    }
+    return account(world.stack, keys)
 
 
 def look(env, *args):
