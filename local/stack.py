@@ -41,6 +41,8 @@ Config.bind = property(lambda _: [listener], lambda *_: None)
 main()
 """
 
+# How many times as long everything may take. Tests set it, since they share the machine with others.
+PATIENCE = int(os.environ.get("PATIENCE", "1"))
 STOPPING = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 READY_WITHIN = 60
 
@@ -62,11 +64,12 @@ class StackError(Exception):
 
 
 def wait_until(check, timeout, what, every=0.2):
-    """Calls `check` until it returns something true, and returns that."""
-    deadline = time.monotonic() + timeout
+    """Calls `check` until it returns something true, and returns that; PATIENCE times `timeout` seconds at most."""
+    limit = timeout * PATIENCE
+    deadline = time.monotonic() + limit
     while not (found := check()):
         if time.monotonic() > deadline:
-            raise TimeoutError(f"waited {timeout} s for {what}")
+            raise TimeoutError(f"waited {limit} s for {what}")
         time.sleep(every)
     return found
 

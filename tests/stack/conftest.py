@@ -5,8 +5,12 @@
 
 import itertools
 import json
+import os
 import re
 import shutil
+
+# Before local.stack reads it. The demos that tests start have it, too.
+os.environ.setdefault("PATIENCE", "10")
 
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError

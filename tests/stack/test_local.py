@@ -1,6 +1,5 @@
 """`make local`, as a new user tries it, and how `make demo` leads to it."""
 
-import contextlib
 import os
 import re
 import signal
@@ -10,13 +9,11 @@ import sys
 import threading
 import urllib.request
 from importlib.metadata import requires
-from types import SimpleNamespace
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from local import demo
 from local.stack import ROOT, Stack, wait_until
 
 
@@ -63,9 +60,13 @@ def test_letters_wait_for_their_group_where_queues_are_fifo(session):
 
 
 @pytest.mark.long
-def test_the_demo_of_order_finds_what_it_shows():
-    ran = subprocess.run([sys.executable, "-m", "local.demo_fifo"], cwd=ROOT, capture_output=True, text=True)
+@pytest.mark.parametrize("demo", ["demo", "demo_fifo"])
+def test_each_demo_finds_what_it_shows(demo):
+    ran = subprocess.run([sys.executable, "-m", f"local.{demo}"], cwd=ROOT, capture_output=True, text=True)
     assert (ran.returncode, "FAILED" in ran.stdout) == (0, False), ran.stdout + ran.stderr
+    if demo == "demo":
+        last = ran.stdout.splitlines()[-1]
+        assert "console" in last and "make local" in last
 
 
 @pytest.mark.long
@@ -107,16 +108,6 @@ def test_no_other_server_can_take_the_port_while_the_stack_starts(monkeypatch):
     monkeypatch.setattr(subprocess, "Popen", other_server_comes_first)
     with Stack() as stack:
         assert stack.client("sns").list_topics()["Topics"] == []
-
-
-def test_demo_ends_by_saying_how_to_open_the_console(monkeypatch, capsys):
-    for name in ("Stack", "WebServer"):
-        monkeypatch.setattr(demo, name, contextlib.nullcontext)
-    monkeypatch.setattr(demo, "stop_on_signals", lambda: None)
-    monkeypatch.setattr(demo, "Story", lambda *_: SimpleNamespace(tell=lambda: True))
-    assert demo.main() == 0
-    last = capsys.readouterr().out.splitlines()[-1]
-    assert "console" in last and "make local" in last
 
 
 def test_the_demo_installs_what_its_packages_need():
