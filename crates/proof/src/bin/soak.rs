@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Barrier;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use redrive_proof::loss::matrix::{self, ScenarioResult};
@@ -22,14 +23,18 @@ const USAGE: &str = "soak [--function target/release/sns-redrive] [--letters 100
 /// The parts that can run alone.
 const PARTS: [&str; 3] = ["matrix", "replay", "soak"];
 
-/// A function that runs a part; returns its tables, and whether every promise was kept.
-type SoakPart = fn(&SoakArguments) -> (String, bool);
+/// A function that runs a part; returns its tables, and whether every promise was kept. It waits at the barrier when most is
+/// done.
+type SoakPart = fn(&SoakArguments, &Barrier) -> (String, bool);
 
 /// The share of letters that each soak of a replay replays: one in so many.
 const REPLAYED_SHARE: usize = 10;
 
 /// The most letters that a soak replays, because a FIFO queue needs many invocations to archive them.
 const MOST_REPLAYED: usize = 2000;
+
+/// The most scenarios that are run again because the machine may have been too slow. More than these are a fault.
+const MOST_REPEATED: usize = 25;
 
 /// The most violations of the soak that are printed.
 const MAX_REPORTED_VIOLATIONS: usize = 10;
@@ -60,11 +65,12 @@ fn main() -> ExitCode {
     let mut good = true;
     // All parts run at the same time, because most of their time is waiting.
     let arguments = &arguments;
+    let parts: [(&str, SoakPart); 3] = [("matrix", run_matrix), ("replay", run_replay), ("soak", run_soak)];
+    let parts: Vec<_> = parts.into_iter().filter(|(part, _)| wanted(part)).collect();
+    let ended = &Barrier::new(parts.len());
     std::thread::scope(|scope| {
-        let parts: [(&str, SoakPart); 3] =
-            [("matrix", run_matrix), ("replay", run_replay), ("soak", run_soak)];
-        let parts = parts.into_iter().filter(|(part, _)| wanted(part));
-        let parts: Vec<_> = parts.map(|(_, run)| scope.spawn(move || run(arguments))).collect();
+        let parts: Vec<_> =
+            parts.into_iter().map(|(_, run)| scope.spawn(move || run(arguments, ended))).collect();
         for part in parts {
             // A panic ends the process.
             let (text, is_good) = part.join().unwrap_or_default();
@@ -89,17 +95,28 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn run_matrix(arguments: &SoakArguments) -> (String, bool) {
+fn run_matrix(arguments: &SoakArguments, ended: &Barrier) -> (String, bool) {
     let began = Instant::now();
     let mut scenarios = matrix::scenarios();
     scenarios.retain(|scenario| scenario.name().contains(&arguments.only));
     let live = |it: &matrix::MatrixScenario| it.run(&arguments.function, arguments.log.as_deref());
-    let runs = matrix::run_all(&scenarios, arguments.at_once, live, |run: &ScenarioResult| println!("{run}"));
+    let mut runs =
+        matrix::run_all(&scenarios, arguments.at_once, live, |run: &ScenarioResult| println!("{run}"));
+    ended.wait();
+    let slow: Vec<_> = runs.iter_mut().filter(|run| run.may_be_slow()).collect();
+    let repeated = slow.len();
+    if (1..=MOST_REPEATED).contains(&repeated) {
+        println!("Was the machine too slow? {repeated} scenarios again, one at a time:");
+        for run in slow {
+            *run = live(&run.scenario);
+            println!("{run}");
+        }
+    }
     let bad = runs.iter().filter(|run| !run.is_good()).count();
     println!("Cells that make no sense:\n\n{}", matrix::nonsense());
     let text = format!(
-        "\n### Fault matrix\n\n{} scenarios, {bad} with a broken promise; {:.0} s. A cell has the duplicates of the \
-         standard and of the FIFO queue.\n\n{}",
+        "\n### Fault matrix\n\n{} scenarios, {bad} with a broken promise; {repeated} were run again alone; {:.0} s. A cell has \
+         the duplicates of the standard and of the FIFO queue.\n\n{}",
         runs.len(),
         began.elapsed().as_secs_f64(),
         matrix::table(&runs),
@@ -107,7 +124,7 @@ fn run_matrix(arguments: &SoakArguments) -> (String, bool) {
     (text, bad == 0 && !runs.is_empty())
 }
 
-fn run_replay(arguments: &SoakArguments) -> (String, bool) {
+fn run_replay(arguments: &SoakArguments, ended: &Barrier) -> (String, bool) {
     let began = Instant::now();
     let (binary, log) = (arguments.function.as_path(), arguments.log.as_deref());
     let mut scenarios = replay::scenarios();
@@ -140,6 +157,7 @@ fn run_replay(arguments: &SoakArguments) -> (String, bool) {
         // A panic ends the process.
         (runs, soaked.join().unwrap_or_default(), braked)
     });
+    ended.wait();
     let runs: Vec<_> = runs.into_iter().flatten().collect();
     let soaked: Vec<_> = soaked.into_iter().flatten().collect();
     let bad = runs.iter().filter(|run| !run.is_good()).count();
@@ -159,7 +177,7 @@ fn run_replay(arguments: &SoakArguments) -> (String, bool) {
     (text, bad + bad_soaks + bad_brakes == 0 && runs.len() + soaked.len() + braked.len() > 0)
 }
 
-fn run_soak(arguments: &SoakArguments) -> (String, bool) {
+fn run_soak(arguments: &SoakArguments, ended: &Barrier) -> (String, bool) {
     let &SoakArguments { letters, seed, .. } = arguments;
     println!("{letters} letters, seed {seed}");
     let soak = SoakSettings { binary: arguments.function.clone(), letters, seed, log: arguments.log.clone() };
@@ -167,6 +185,7 @@ fn run_soak(arguments: &SoakArguments) -> (String, bool) {
         println!("{:>6} s  {rest} letters are still to come, {waiting} messages wait", since.as_secs());
     };
     let soaked = soak.run(tell);
+    ended.wait();
     let text = format!("\n### Soak\n\nSeed {seed}.\n\n{}", soaked.text());
     for violation in soaked.verdict().violations.iter().take(MAX_REPORTED_VIOLATIONS) {
         println!("seed {seed}: {violation}");

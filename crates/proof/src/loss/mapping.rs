@@ -98,14 +98,15 @@ fn poll(world: &ProofWorld, mapping: &SimMapping) {
         let began = Instant::now();
         let mut ended = running.sandbox.invoke(batch.event.clone(), world.config.timeout);
         if world.config.longest.is_some_and(|longest| began.elapsed() > longest) {
-            world.complain(format!("an invocation took {:?}", began.elapsed()));
+            world.complain_of_time(format!("an invocation took {:?}", began.elapsed()));
         }
         if fault == Some(FaultKind::KillAfter) {
             ended = SandboxEnd::Died;
         }
         let gone = matches!(ended, SandboxEnd::Died | SandboxEnd::TimedOut);
         if gone && thawed && matches!(fault, None | Some(FaultKind::Freeze)) {
-            world.complain(format!("a process that was thawed does not answer: {ended:?}"));
+            let said = format!("a process that was thawed does not answer: {ended:?}");
+            if ended == SandboxEnd::Died { world.complain(said) } else { world.complain_of_time(said) }
         }
         if ended == SandboxEnd::Died
             && let Some(why) = running.sandbox.broken()

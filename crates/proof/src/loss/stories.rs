@@ -21,6 +21,16 @@ const HELD_STEPS: usize = 4;
 /// The longest time of the machine's own clock that the batches of a step may take.
 const MAX_STEP_TIME: Duration = Duration::from_mins(1);
 
+/// How a story did not take its course.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum StoryFault {
+    /// A promise was broken.
+    Broken(String),
+    /// Something came too late, or not at all: a broken promise, or a machine that is too slow for the function's own time
+    /// limits.
+    Late(String),
+}
+
 /// Lives through an outage: the endpoint of most letters takes none, until the function has written that it is down.
 /// Then it takes them again, and the function is to wake those that wait. `wakes_all` is true if the fault may keep no
 /// letter from being woken. The schedule brings the others.
@@ -28,7 +38,7 @@ const MAX_STEP_TIME: Duration = Duration::from_mins(1);
 /// # Errors
 ///
 /// The error says which promise was broken, or that the story did not take its course.
-pub(super) fn outage(world: &ProofWorld, wakes_all: bool) -> Result<(), String> {
+pub(super) fn outage(world: &ProofWorld, wakes_all: bool) -> Result<(), StoryFault> {
     for step in 0..MOST_STEPS {
         rest(world)?;
         if world.knows_outage() {
@@ -38,7 +48,7 @@ pub(super) fn outage(world: &ProofWorld, wakes_all: bool) -> Result<(), String> 
         write(world, &format!("down-{step}"));
     }
     if !world.knows_outage() {
-        return Err("the function has not written that the endpoint is down".to_owned());
+        return late("the function has not written that the endpoint is down");
     }
     world.set_down(false);
     for step in 0..MOST_STEPS {
@@ -51,10 +61,10 @@ pub(super) fn outage(world: &ProofWorld, wakes_all: bool) -> Result<(), String> 
     }
     let (woken, left) = (world.woken(), world.waiting());
     if woken == 0 {
-        return Err("no letter was woken".to_owned());
+        return late("no letter was woken");
     }
     if wakes_all && left > 0 {
-        return Err(format!("{left} letters were not woken, though the calls work again"));
+        return late(format!("{left} letters were not woken, though the calls work again"));
     }
     world.calm();
     world.pass(Duration::from_secs(LONG_DELAY_SECONDS));
@@ -67,7 +77,7 @@ pub(super) fn outage(world: &ProofWorld, wakes_all: bool) -> Result<(), String> 
 /// # Errors
 ///
 /// The error says which promise was broken.
-pub(super) fn hold(world: &ProofWorld, held: usize, is_impossible: bool) -> Result<(), String> {
+pub(super) fn hold(world: &ProofWorld, held: usize, is_impossible: bool) -> Result<(), StoryFault> {
     for _ in 0..HELD_STEPS {
         rest(world)?;
         world.pass(STEP);
@@ -75,16 +85,16 @@ pub(super) fn hold(world: &ProofWorld, held: usize, is_impossible: bool) -> Resu
     rest(world)?;
     let attempted = world.attempted(ProofLetterKind::Queue);
     if attempted > 0 {
-        return Err(format!("{attempted} letters were attempted that an override holds"));
+        return broken(format!("{attempted} letters were attempted that an override holds"));
     }
     // Those that may be held wait for a minute, and held ones for hours. A failed look-up is no attempt of theirs.
     let as_after_attempts = STEP.as_secs().cast_signed()..=LONG_DELAY_SECONDS.cast_signed();
     if world.hidings(ProofLetterKind::Queue).iter().any(|seconds| as_after_attempts.contains(seconds)) {
-        return Err("letters wait as after an attempt that an override may hold".to_owned());
+        return broken("letters wait as after an attempt that an override may hold");
     }
     let waiting = world.waiting();
     if waiting != held && !(is_impossible && waiting < held) {
-        return Err(format!("{waiting} letters wait, and an override holds {held}"));
+        return broken(format!("{waiting} letters wait, and an override holds {held}"));
     }
     world.calm();
     world.release();
@@ -93,11 +103,11 @@ pub(super) fn hold(world: &ProofWorld, held: usize, is_impossible: bool) -> Resu
     drains(world, "their override's end")
 }
 
-fn drains(world: &ProofWorld, what: &str) -> Result<(), String> {
+fn drains(world: &ProofWorld, what: &str) -> Result<(), StoryFault> {
     rest(world)?;
     match world.waiting() {
         0 => Ok(()),
-        left => Err(format!("{left} letters came later than {what}")),
+        left => late(format!("{left} letters came later than {what}")),
     }
 }
 
@@ -106,7 +116,14 @@ fn write(world: &ProofWorld, group: &str) {
     world.write(ProofLetterKind::Queue, world.config.fifo.then(|| group.to_owned()));
 }
 
-fn rest(world: &ProofWorld) -> Result<(), String> {
-    let is_done = world.rest(MAX_STEP_TIME);
-    is_done.then_some(()).ok_or_else(|| format!("batches went on for {MAX_STEP_TIME:?}"))
+fn rest(world: &ProofWorld) -> Result<(), StoryFault> {
+    if world.rest(MAX_STEP_TIME) { Ok(()) } else { late(format!("batches went on for {MAX_STEP_TIME:?}")) }
+}
+
+fn broken(says: impl Into<String>) -> Result<(), StoryFault> {
+    Err(StoryFault::Broken(says.into()))
+}
+
+fn late(says: impl Into<String>) -> Result<(), StoryFault> {
+    Err(StoryFault::Late(says.into()))
 }

@@ -49,6 +49,7 @@ impl ProofWorld {
             calls: BTreeMap::new(),
             woken: BTreeSet::new(),
             rng: Rng::with_seed(seed),
+            slow: Vec::new(),
         };
         let state = Mutex::new(state);
         Arc::new(Self {
@@ -153,6 +154,17 @@ impl ProofWorld {
     /// Records a fault that concerns no letter.
     pub fn complain(&self, what: String) {
         self.state().reader.ledger.stranger(what);
+    }
+
+    /// Records a fault that concerns no letter, and that a slow machine can cause too.
+    pub fn complain_of_time(&self, what: String) {
+        self.state().slow.push(what);
+    }
+
+    /// Takes what a slow machine can have caused.
+    #[must_use]
+    pub fn take_slow(&self) -> Vec<String> {
+        std::mem::take(&mut self.state().slow)
     }
 
     /// Returns the fault of an invocation, if it has one.

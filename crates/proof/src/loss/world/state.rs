@@ -41,4 +41,6 @@ pub(super) struct ProofWorldState {
     /// The messages that the function has made visible.
     pub(super) woken: BTreeSet<Arc<str>>,
     pub(super) rng: Rng,
+    /// What a slow machine can cause, and a broken promise too.
+    pub(super) slow: Vec<String>,
 }
