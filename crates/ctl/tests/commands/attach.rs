@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use redrive_support::stand_in::{self, StandInRequest};
 use redrive_support::{
-    BILLING, BILLING_SUBSCRIPTION, DLQ, NOTIFIER, REQUEUE, SUBSCRIPTION, SimFault, TOPIC, TestAccount, WORKER,
+    BILLING, BILLING_SUBSCRIPTION, DLQ, FIFO_DLQ, FIFO_TOPIC, FIFO_WORKER, NOTIFIER, REQUEUE, SUBSCRIPTION,
+    SimFault, TOPIC, TestAccount, WORKER,
 };
 use serde_json::{Value, json};
 
@@ -137,6 +138,44 @@ async fn sixty_subscriptions_are_attached_by_one_command_and_one_that_fails_stop
     let ran = attach(&cloud, &["--undo", file.path(), "--yes", "--json"]).await;
     assert_eq!((ran.code, counts(&json(&ran))), (0, [57, 1, 0, 0, 0]), "{ran:?}");
     assert_eq!(policies(&cloud), before, "to the letter");
+}
+
+/// SNS keeps the deduplication id, so SQS would drop the second letter of a message.
+#[tokio::test]
+async fn a_fifo_queue_goes_to_one_subscription_of_each_topic() {
+    let cloud = account();
+    let admits = json!({ "Statement": [
+        { "Effect": "Allow", "Principal": { "Service": "sns.amazonaws.com" }, "Action": "sqs:SendMessage",
+          "Resource": FIFO_DLQ, "Condition": { "ArnLike": { "aws:SourceArn": [FIFO_TOPIC, "arn:aws:sns:*:*:bills.fifo"] } } },
+    ] });
+    cloud.queue("payments-dlq.fifo", &[("Policy", &admits.to_string())]);
+    cloud.topic("bills.fifo", 262_144);
+    let bills = |id: &str| format!("{BILLS}.fifo:{id}");
+    for id in ["1", "2"] {
+        cloud.subscribe(&bills(id), &format!("{BILLS}.fifo"), "sqs", FIFO_WORKER);
+    }
+    cloud.subscribe(&format!("{FIFO_TOPIC}:1"), FIFO_TOPIC, "sqs", FIFO_WORKER);
+    let topics =
+        ["--topic", "bills.fifo", "--topic", "payments.fifo", "--queue", FIFO_DLQ, "--yes", "--json"];
+    let run = async || {
+        let file = record();
+        json(&attach(&cloud, &[&topics[..], &["--record", file.path()]].concat()).await)
+    };
+    let left_alone = |answer: &Value, id: &str| {
+        let rows = answer["subscriptions"].as_array().unwrap();
+        let row = rows.iter().find(|row| row["subscription"] == bills(id)).unwrap();
+        row["why"]
+            .as_str()
+            .is_some_and(|why| why.starts_with("another subscription of its topic has this FIFO queue"))
+    };
+    let answer = run().await;
+    assert!(!left_alone(&answer, "1") && left_alone(&answer, "2"), "{answer:#}");
+    // Also where the one that has the queue already comes last.
+    cloud.resubscribe(&bills("1"), "RedrivePolicy", &old());
+    cloud.resubscribe(&bills("2"), "RedrivePolicy", &json!({ "deadLetterTargetArn": FIFO_DLQ }).to_string());
+    cloud.subscribe(&bills("0"), &format!("{BILLS}.fifo"), "sqs", FIFO_WORKER);
+    let answer = run().await;
+    assert!(left_alone(&answer, "0") && !left_alone(&answer, "2"), "{answer:#}");
 }
 
 #[tokio::test]

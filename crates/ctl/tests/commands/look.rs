@@ -11,7 +11,8 @@ use std::time::Duration;
 use aws_config::SdkConfig;
 use redrive_support::stand_in::{self, StandInRequest};
 use redrive_support::{
-    BILLING, DLQ, LAMBDA_SUBSCRIPTION, NOTIFIER, NOW, SUBSCRIPTION, SimFault, TOPIC, TestAccount, WORKER,
+    BILLING, DLQ, FIFO_DLQ, LAMBDA_SUBSCRIPTION, NOTIFIER, NOW, SUBSCRIPTION, SimFault, TOPIC, TestAccount,
+    WORKER,
 };
 use serde_json::{Value, json};
 
@@ -291,6 +292,52 @@ async fn a_queue_is_named_by_its_name_or_its_url_too() {
         let world = CommandWorld { config: Some(notifier().before(&cloud)), ..CommandWorld::default() };
         let ran = redrivectl_in(world, &["look", "--queue", named, "--yes"]).await;
         assert!(ran.code == 2 && ran.err.contains("--queue"), "{named}: {ran:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_queue_in_another_region_is_refused_with_the_option_that_names_it() {
+    let cloud = with(&[letter(1, SUBSCRIPTION, HOUR)]);
+    let world = CommandWorld { config: Some(notifier().before(&cloud)), ..CommandWorld::default() };
+    let ran = redrivectl_in(
+        world,
+        &["look", "--queue", "arn:aws:sqs:eu-west-1:123456789012:payments-dlq", "--yes"],
+    )
+    .await;
+    assert!(ran.code == 2 && ran.err.contains("give --region eu-west-1"), "{ran:?}");
+    assert_eq!(cloud.journal().len(), 0, "nothing is asked in the wrong region");
+}
+
+/// SQS hands over no more letters of a group while some of it are hidden.
+#[tokio::test]
+async fn a_look_at_a_fifo_queue_says_that_it_saw_only_the_first_of_a_group() {
+    let of_group = |count: usize| -> Vec<_> {
+        (0..count)
+            .map(|number| {
+                let mut record = letter(number, SUBSCRIPTION, HOUR);
+                record["eventSourceARN"] = json!(FIFO_DLQ);
+                record["attributes"]["MessageGroupId"] = json!("a");
+                record["attributes"]["MessageDeduplicationId"] = json!(format!("d{number}"));
+                record["attributes"]["SequenceNumber"] = json!(format!("{number:020}"));
+                record
+            })
+            .collect()
+    };
+    for (count, looked, is_whole) in [(4, 4, true), (25, 10, false)] {
+        let cloud = with(&of_group(count));
+        let run = async |args: &[&str]| {
+            let config = Some(notifier().before(&cloud));
+            let world = CommandWorld { config, later: 200_000, ..CommandWorld::default() };
+            redrivectl_in(world, &[&["look", "--queue", FIFO_DLQ, "--yes"], args].concat()).await
+        };
+        let report = run(&["--json"]).await.json();
+        assert_eq!(
+            (&report["letters"], &report["complete"]),
+            (&json!(looked), &json!(is_whole)),
+            "{report:#}"
+        );
+        let text = run(&[]).await.out;
+        assert_eq!(text.contains("which hands over only the first letters"), !is_whole, "{text}");
     }
 }
 
