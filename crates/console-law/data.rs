@@ -76,6 +76,7 @@ fn fields(text: &str) -> LetterFields {
         subscription: some(),
         target: some(),
         error: some(),
+        cause: some(),
         rule: some(),
         reason: some(),
         queue: some(),
@@ -96,7 +97,6 @@ fn archived(text: &str) -> ArchivedLetter {
         arrived: Some(span().from),
         retry: Some((3, 12)),
         replayed: Some(false),
-        cause: Some(text.to_owned()),
     }
 }
 

@@ -50,7 +50,7 @@ async fn a_notice_says_how_many_letters_of_which_kind_were_archived() {
         let subscription = topic.map(|_| SUBSCRIPTION);
         json!({
             "letters": letters, "topicArn": topic, "subscriptionArn": subscription, "reason": reason,
-            "errorCode": code,
+            "errorCode": code, "causeCode": null,
         })
     };
     assert_eq!(
@@ -95,6 +95,24 @@ async fn a_notice_names_the_command_that_replays_if_there_is_a_requeue() {
     );
     assert_eq!(notices(&world)[1]["replay"], command);
     assert!(form(&world.cloud.entries("Publish")[1], "default").ends_with(&format!("{command}\n")));
+}
+
+/// A code that is no plain word is left out: a failed function may put any text there.
+#[tokio::test]
+async fn a_notice_says_by_which_error_lambda_gave_up() {
+    let policy = r#"{"origins": {"*": ["lambda-async"]}, "rules": [{"name": "all", "match": {"origin": ["lambda-async"]}, "action": "archive"}]}"#;
+    let world = FunctionWorld::new(&[("NOTICE_TOPIC_ARN", NOTICES), ("REDRIVE_POLICY", policy)]);
+    let given_up = |id: &str, code: &str| {
+        RecordBuilder::raw(id, "{}").attribute("RequestID", "String", "r").attribute(
+            "ErrorCode",
+            "String",
+            code,
+        )
+    };
+    world.run([&given_up("a", "Unhandled"), &given_up("b", "two words")]).await;
+    let notice = notices(&world).remove(0);
+    let causes = notice["kinds"].as_array().unwrap().iter().map(|kind| kind["causeCode"].clone());
+    assert_eq!(causes.collect::<Vec<_>>(), [json!(null), json!("Unhandled")]);
 }
 
 #[tokio::test]

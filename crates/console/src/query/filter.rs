@@ -13,6 +13,9 @@ pub enum GroupField {
     Target,
     /// The error code of its last failure.
     Error,
+    /// The error code by which Lambda or `EventBridge` gave up on it; SNS names none. The list of waiting letters does not
+    /// have it.
+    Cause,
     /// The policy's rule that it falls under.
     Rule,
     /// The reason why it was archived.
@@ -27,8 +30,16 @@ pub struct Filter(BTreeMap<GroupField, String>);
 
 impl GroupField {
     /// Every field.
-    pub const ALL: [Self; 7] =
-        [Self::Topic, Self::Subscription, Self::Target, Self::Error, Self::Rule, Self::Reason, Self::Queue];
+    pub const ALL: [Self; 8] = [
+        Self::Topic,
+        Self::Subscription,
+        Self::Target,
+        Self::Error,
+        Self::Cause,
+        Self::Rule,
+        Self::Reason,
+        Self::Queue,
+    ];
 
     /// Returns the field's name in addresses and on pages.
     #[must_use]
@@ -38,10 +49,17 @@ impl GroupField {
             Self::Subscription => "subscription",
             Self::Target => "target",
             Self::Error => "error",
+            Self::Cause => "cause",
             Self::Rule => "rule",
             Self::Reason => "reason",
             Self::Queue => "queue",
         }
+    }
+
+    /// Reports whether waiting letters have no value of the field, because the list does not name it.
+    #[must_use]
+    pub fn is_archived_only(self) -> bool {
+        matches!(self, Self::Reason | Self::Cause)
     }
 
     /// Returns the field with this name.

@@ -36,11 +36,11 @@ pub enum BadQuery {
     )]
     Range,
     /// The field to group by cannot be read.
-    #[error("by must be topic, subscription, target, error, rule, reason or queue")]
+    #[error("by must be topic, subscription, target, error, cause, rule, reason or queue")]
     By,
-    /// The field is the reason, which waiting letters do not have yet.
-    #[error("letters that wait have no reason yet: by must be another field")]
-    NoReason,
+    /// Waiting letters do not have the field.
+    #[error("the list of letters that wait has no {0}: by must be another field")]
+    ArchivedOnly(&'static str),
     /// A parameter is missing.
     #[error("the page needs the parameter {0:?}")]
     Missing(&'static str),
@@ -97,7 +97,7 @@ pub(super) fn read(page: &str, pairs: impl IntoIterator<Item = (String, String)>
         "groups" => PageKind::Groups { by: left.by(GroupField::Topic)?, of: left.filter() },
         "group" => PageKind::Group { of: left.filter() },
         "waiting" => match left.by(GroupField::Target)? {
-            GroupField::Reason => return Err(BadQuery::NoReason),
+            by if by.is_archived_only() => return Err(BadQuery::ArchivedOnly(by.name())),
             by => PageKind::Waiting { by, of: left.filter() },
         },
         "letter" => PageKind::Letter(OneLetter {

@@ -212,8 +212,7 @@ impl PageGroups {
                 group.3.add(letter.replayed);
             }
         }
-        // A waiting letter has no reason yet.
-        for letter in collected.waiting.iter().filter(|_| by != GroupField::Reason) {
+        for letter in collected.waiting.iter().filter(|_| !by.is_archived_only()) {
             let group = groups.entry(value_of(&letter.fields)).or_default();
             group.1 += 1;
             group.2 = Some(group.2.map_or(letter.since, |since| since.min(letter.since)));
@@ -274,12 +273,18 @@ impl OneGroup {
             more_waiting: collected.more_waiting,
             since: collected.waiting.iter().map(|letter| letter.since).min(),
             next: next.clone().min().zip(next.max()),
-            fields: fields.filter(|(_, values)| !values.is_empty()).collect(),
+            fields: fields.filter(|(field, values)| is_shown(*field, values)).collect(),
             rule,
             examples: examples.map(|(letter, said)| (letter.clone(), said.clone())).collect(),
             next_waiting: collected.waiting.iter().take(MAX_EXAMPLES).cloned().collect(),
         }
     }
+}
+
+/// Reports whether the values of a field are shown. Most letters have no cause, so a table of none says nothing.
+fn is_shown(field: GroupField, values: &[CommonValue]) -> bool {
+    let is_known = |common: &CommonValue| matches!(common.value, GroupValue::Known(_));
+    if field == GroupField::Cause { values.iter().any(is_known) } else { !values.is_empty() }
 }
 
 /// Counts the letters that were read, and how many of them no replay has sent yet.
@@ -307,7 +312,7 @@ fn values(collected: &CollectedLetters, field: GroupField) -> Vec<CommonValue> {
     for letter in &collected.archived {
         counts.entry(GroupValue::of(letter.fields.get(field))).or_default().0 += 1;
     }
-    for letter in collected.waiting.iter().filter(|_| field != GroupField::Reason) {
+    for letter in collected.waiting.iter().filter(|_| !field.is_archived_only()) {
         counts.entry(GroupValue::of(letter.fields.get(field))).or_default().1 += 1;
     }
     let common = |(value, (archived, waiting))| CommonValue { value, archived, waiting };

@@ -25,8 +25,6 @@ pub struct ArchivedLetter {
     pub retry: Option<(u32, u32)>,
     /// True if a replay sent it; `None` if that is unknown.
     pub replayed: Option<bool>,
-    /// The error code by which Lambda or `EventBridge` gave up on it; SNS names none.
-    pub cause: Option<String>,
 }
 
 /// A waiting letter, hidden in its queue.
@@ -61,6 +59,8 @@ pub struct LetterFields {
     pub target: Option<String>,
     /// The code of the last failure.
     pub error: Option<String>,
+    /// The error code by which Lambda or `EventBridge` gave up on it.
+    pub cause: Option<String>,
     /// The rule.
     pub rule: Option<String>,
     /// The reason why it was archived.
@@ -78,6 +78,7 @@ impl LetterFields {
             GroupField::Subscription => self.subscription.as_deref(),
             GroupField::Target => self.target.as_deref(),
             GroupField::Error => self.error.as_deref(),
+            GroupField::Cause => self.cause.as_deref(),
             GroupField::Rule => self.rule.as_deref(),
             GroupField::Reason => self.reason.as_deref(),
             GroupField::Queue => self.queue.as_deref(),
@@ -92,6 +93,7 @@ impl From<&ArchiveRecord> for LetterFields {
             subscription: record.subscription_arn.as_ref().map(ToString::to_string),
             target: record.target().map(str::to_owned),
             error: record.error.as_ref().map(|error| error.code.clone()),
+            cause: record.cause.as_ref().and_then(|cause| cause.code.clone()),
             rule: Some(record.rule.clone()).filter(|rule| !rule.is_empty()),
             reason: Some(record.reason.clone()),
             queue: Some(record.dead_letter_queue_arn.resource().to_owned()),
@@ -111,7 +113,6 @@ impl From<&LocatedRecord> for ArchivedLetter {
             arrived: arrived(record),
             retry: record.retry.map(|retry| (retry.number, retry.of)),
             replayed: None,
-            cause: record.cause.as_ref().and_then(|cause| cause.code.clone()),
         }
     }
 }
@@ -124,6 +125,7 @@ impl From<WaitingLetter> for WaitingOne {
             subscription: letter.subscription_arn,
             target: letter.target.as_ref().map(ToString::to_string),
             error: letter.error,
+            cause: None,
             rule: Some(letter.rule).filter(|rule| !rule.is_empty()),
             reason: None,
             queue: Some(queue.resource().to_owned()),

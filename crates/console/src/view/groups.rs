@@ -84,7 +84,7 @@ pub fn groups(groups: &PageGroups, view: &ViewContext<'_>) -> Markup {
                             td { (last) }
                             td { (spark(&row.archived.parts, part_of(span), full)) }
                             td class="number" {
-                                @if *by == GroupField::Reason { "-" } @else { (thousands(row.waiting)) }
+                                @if by.is_archived_only() { "-" } @else { (thousands(row.waiting)) }
                             }
                             td { @if let Some(since) = row.since { (moment(since)) } @else { "-" } }
                         }

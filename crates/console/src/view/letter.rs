@@ -41,9 +41,6 @@ pub fn letter(letter: &LetterHistory, one: &OneLetter, view: &ViewContext<'_>) -
             @if let Some(archived) = archived {
                 div { dt { "SQS message" } dd { (harmless(&archived.message_id)) } }
                 div { dt { "lies in" } dd { (harmless(&archived.key)) } }
-                @if let Some(cause) = &archived.cause {
-                    div { dt { "cause" } dd { (harmless(cause)) } }
-                }
             }
         }
         @if let Some(fields) = fields { (values(fields, view)) }

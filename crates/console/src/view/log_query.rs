@@ -20,6 +20,7 @@ pub(super) fn of_group(of: &Filter) -> String {
             GroupField::Subscription => &["subscription.arn"],
             GroupField::Target => &["target.arn", "target.url"],
             GroupField::Error => &["error.code"],
+            GroupField::Cause => &["cause.code"],
             GroupField::Rule => &["rule"],
             GroupField::Reason => &["reason"],
             GroupField::Queue => &["queue.arn"],

@@ -1,15 +1,15 @@
 //! One letter.
 
-use redrive_console::{ConsoleAccount as Shown, OneLetter, PageKind, Query};
+use redrive_console::{ConsoleAccount as Shown, Filter, GroupField, OneLetter, PageKind, Query};
 use redrive_core::batch::Outcome;
 use redrive_core::endpoint::TargetName;
-use redrive_core::policy::ArchiveReason::Exhausted;
+use redrive_core::policy::ArchiveReason::{Exhausted, Permanent};
 use redrive_core::policy::{DeferReason, Deferral};
 use redrive_support::{NOW, RecordBuilder, TestAccount, WORKER, at, letter_id};
 use serde_json::{Value, json};
 
 use super::stand_in::{RecordedRequest, before};
-use super::{BUCKET, SampleOutcome, archive, end, line, list, page, shown, shown_by};
+use super::{BUCKET, SampleOutcome, archive, end, line, list, page, rows, shown, shown_by};
 
 fn address(id: &str, key: Option<&str>, log_query: Option<&str>) -> String {
     let own = |text: Option<&str>| text.map(str::to_owned);
@@ -60,15 +60,33 @@ fn with_log(account: Shown) -> Shown {
 async fn the_error_by_which_lambda_gave_up_is_shown() {
     let cloud = TestAccount::new();
     archive(&cloud, 20, &[end("a", Exhausted)]).await;
+    archive(&cloud, 30, &[end("b", Permanent)]).await;
     let address = address(&letter_id("a"), None, None);
     let (_, _, before) = page(&shown(&cloud), &address).await;
     assert!(!before.contains("cause"), "{before}");
-    let (key, record) = cloud.objects().into_iter().find(|(key, _)| key.contains("/queue=")).unwrap();
+    let all = Query::of(PageKind::Group { of: Filter::default() }).to_address();
+    let (_, parsed, _) = page(&shown(&cloud), &all).await;
+    assert!(rows(&parsed, "By cause").is_empty());
+    let (key, record) = cloud.objects().into_iter().find(|(_, line)| line.contains(&letter_id("a"))).unwrap();
     let mut record: Value = serde_json::from_str(record.trim()).unwrap();
     record["cause"] = json!({ "code": "Unhandled", "message": "S3CR3T" });
     cloud.put(&key, &(record.to_string() + "\n"));
     let (_, _, text) = page(&shown(&cloud), &address).await;
     assert!(text.contains("cause Unhandled") && !text.contains("S3CR3T"), "{text}");
+    let group = Query::of(PageKind::Group { of: Filter::default() }).to_address();
+    let (_, parsed, text) = page(&shown(&cloud), &group).await;
+    assert!(!text.contains("S3CR3T"));
+    assert_eq!(
+        rows(&parsed, "By cause").iter().map(|row| row[..2].to_vec()).collect::<Vec<_>>(),
+        [["Unhandled", "1"], ["(none)", "1"]]
+    );
+    let narrow = Query::of(PageKind::Group { of: Filter::default().with(GroupField::Cause, "Unhandled") })
+        .to_address();
+    let (_, parsed, _) = page(&shown(&cloud), &narrow).await;
+    assert_eq!(
+        rows(&parsed, "By reason").iter().map(|row| row[..2].to_vec()).collect::<Vec<_>>(),
+        [["exhausted", "1"]]
+    );
 }
 
 #[tokio::test(start_paused = true)]

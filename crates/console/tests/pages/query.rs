@@ -83,8 +83,9 @@ fn bad_queries_are_refused_with_what_is_wrong() {
     for (path, query, problem) in [
         ("admin", "", "there is no page \"admin\"; there are now, groups, group, waiting and letter"),
         ("now", "x=1", "the page has no parameter \"x\""),
-        ("groups", "by=body", "by must be topic, subscription, target, error, rule, reason or queue"),
-        ("waiting", "by=reason", "letters that wait have no reason yet: by must be another field"),
+        ("groups", "by=body", "by must be topic, subscription, target, error, cause, rule, reason or queue"),
+        ("waiting", "by=reason", "the list of letters that wait has no reason: by must be another field"),
+        ("waiting", "by=cause", "the list of letters that wait has no cause: by must be another field"),
         ("groups", "error=a&error=b", "the parameter \"error\" is given twice"),
         ("letter", "", "the page needs the parameter \"id\""),
     ] {
@@ -136,13 +137,13 @@ fn a_command_names_what_it_can_and_tells_the_rest() {
 
 #[test]
 fn what_a_command_cannot_name_never_becomes_every_letter() {
-    let fields = [GroupField::Error, GroupField::Rule, GroupField::Reason];
+    let fields = [GroupField::Error, GroupField::Cause, GroupField::Rule, GroupField::Reason];
     let since = "2026-11-01T09:00:00Z".parse().ok();
     for doing in [ActionVerb::Hold, ActionVerb::Retry, ActionVerb::GiveUp, ActionVerb::Replay] {
         for value in ["x", ""] {
             for field in GroupField::ALL {
                 let is_named = match doing {
-                    ActionVerb::Replay => field != GroupField::Rule,
+                    ActionVerb::Replay => !matches!(field, GroupField::Rule | GroupField::Cause),
                     _ => !fields.contains(&field),
                 } && (!value.is_empty()
                     || matches!(field, GroupField::Topic | GroupField::Subscription));

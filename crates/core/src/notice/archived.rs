@@ -15,6 +15,7 @@ use super::message::{MAX_NAMES, NoticeMessage, NoticeParts, NoticePlaces, is_lis
 use crate::arn::Arn;
 use crate::batch::{LetterReport, Outcome};
 use crate::endpoint::TargetName;
+use crate::letter::Letter;
 use crate::policy::ArchiveReason;
 
 /// The shortest time between two notices of an instance, whether SNS accepted the first or not.
@@ -59,7 +60,10 @@ struct NoticeGroup {
     topic_arn: Option<Arn>,
     subscription_arn: Option<Arn>,
     reason: &'static str,
+    /// The code of our last attempt's failure.
     error_code: Option<String>,
+    /// The code by which Lambda or `EventBridge` gave up on the letter; SNS names none.
+    cause_code: Option<String>,
 }
 
 impl ArchiveNotices {
@@ -90,6 +94,7 @@ impl ArchiveNotices {
                 subscription_arn: report.letter.subscription().filter(listed).cloned(),
                 reason: reason.name(),
                 error_code: report.failure.as_ref().map(|failure| failure.code.clone()),
+                cause_code: cause_code(&report.letter),
             };
             let untold = self.untold.get_or_insert_with(|| ArchiveNotice::empty(began, now));
             untold.add_names(kind.topic_arn.clone(), report.target.clone());
@@ -208,7 +213,8 @@ impl ArchiveNotice {
         let kinds = self.listed().into_iter().map(|(kind, count)| {
             let code = kind.error_code.as_ref().map_or(String::new(), |code| format!(" ({code})"));
             let of = kind.subscription_arn.as_ref().or(kind.topic_arn.as_ref());
-            format!("{count:>6}  {}{code}, {}", kind.reason, of.map_or("no known topic", Arn::as_str))
+            let cause = kind.cause_code.as_ref().map_or(String::new(), |code| format!(", cause {code}"));
+            format!("{count:>6}  {}{code}{cause}, {}", kind.reason, of.map_or("no known topic", Arn::as_str))
         });
         let others = Some(self.unlisted()).filter(|letters| *letters > 0);
         let others = others.map(|letters| format!("{letters:>6}  of other kinds"));
@@ -244,6 +250,12 @@ impl ArchiveNotice {
     }
 }
 
+/// Returns the code by which a letter's sender gave up on it. A failed function may put any text there, so only a plain
+/// word is told.
+fn cause_code(letter: &Letter) -> Option<String> {
+    letter.cause.as_ref()?.code.clone().filter(|code| is_listed(code))
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::message::{LONGEST_NAME, PROGRAMS};
@@ -270,6 +282,7 @@ mod tests {
             subscription_arn: subscription,
             reason: reason.name(),
             error_code,
+            cause_code: None,
         }
     }
 
@@ -329,12 +342,15 @@ mod tests {
     #[test]
     fn people_read_how_many_of_which_kind_since_when_and_how_to_see_them() {
         let exhausted = kind(ArchiveReason::Exhausted, Some("Http503"));
-        let two = notice(&[(unknown(), 2), (exhausted.clone(), 10)]);
+        let by_rule =
+            NoticeGroup { cause_code: Some("Unhandled".to_owned()), ..kind(ArchiveReason::Rule, None) };
+        let two = notice(&[(unknown(), 2), (exhausted.clone(), 10), (by_rule, 1)]);
         assert_eq!(
             two.text(&places(ARCHIVE, REQUEUE)),
-            "12 letters were archived between 2026-11-01T12:00:00Z and 2026-11-01T12:00:59Z.\n\n    \
+            "13 letters were archived between 2026-11-01T12:00:00Z and 2026-11-01T12:00:59Z.\n\n    \
              10  exhausted (Http503), arn:aws:sns:eu-central-1:123456789012:payments:0a1b\n     \
-             2  unrecognised, no known topic\n\n\
+             2  unrecognised, no known topic\n     \
+             1  rule, cause Unhandled, arn:aws:sns:eu-central-1:123456789012:payments:0a1b\n\n\
              The archive is s3://my-bucket/dead-letters. To see the letters:\n\
              redrivectl archive show --archive s3://my-bucket/dead-letters --since 2026-11-01T12:00:00Z\n\n\
              To send again those that failed, when their targets work:\n\
@@ -342,7 +358,7 @@ mod tests {
              --requeue arn:aws:sqs:eu-central-1:123456789012:requeue --reason exhausted \
              --since 2026-11-01T12:00:00Z --until 2026-11-01T12:01:00Z\n"
         );
-        assert_eq!(two.subject(), "sns-redrive archived 12 letters");
+        assert_eq!(two.subject(), "sns-redrive archived 13 letters");
         let one = notice(&[(exhausted, 1)]);
         assert_eq!(one.subject(), "sns-redrive archived 1 letter: exhausted");
         let queue = "arn:aws:sqs:eu-central-1:123456789012:payments-archive";
@@ -397,6 +413,7 @@ mod tests {
                         "subscriptionArn": format!("{TOPIC}:0a1b"),
                         "reason": "exhausted",
                         "errorCode": "Http503",
+                        "causeCode": null,
                     },
                     {
                         "letters": 2,
@@ -404,6 +421,7 @@ mod tests {
                         "subscriptionArn": null,
                         "reason": "unrecognised",
                         "errorCode": null,
+                        "causeCode": null,
                     },
                 ],
                 "otherLetters": 0,
@@ -433,7 +451,11 @@ mod tests {
         for id in 0..300 {
             let subscription = format!("{:x<LONGEST_NAME$}", format!("{TOPIC}:{id}-")).parse::<Arn>().ok();
             assert!(subscription.is_some());
-            let kind = kind(ArchiveReason::UndeliverableProtocol, Some("x"));
+            let code = "x".repeat(128);
+            let kind = NoticeGroup {
+                cause_code: Some(code.clone()),
+                ..kind(ArchiveReason::UndeliverableProtocol, Some(&code))
+            };
             notice.add_names(
                 subscription.clone(),
                 subscription.as_ref().map(|it| TargetName::read(it.as_str())),
