@@ -2,6 +2,8 @@
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use redrive_core::arn::{Arn, ArnKind};
+use redrive_core::endpoint::TargetName;
 pub use redrive_core::shell::{command_line, harmless, word};
 
 /// Writes seconds as `0:05:41`, and from one day on as `1 d 02:05:41`.
@@ -32,6 +34,88 @@ pub fn brief(seconds: u64) -> String {
         120..3600 => in_unit(60, "min"),
         3600..172_800 => in_unit(3600, "h"),
         _ => in_unit(86_400, "d"),
+    }
+}
+
+/// Writes seconds as people say them, without fractions: `45 s`, `38 min`, `5 h 40 min`, `13 d`.
+#[must_use]
+pub fn span(seconds: u64) -> String {
+    let (minutes, hours) = (seconds / 60, seconds / 3600);
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7200 => format!("{minutes} min"),
+        7200..172_800 if minutes % 60 == 0 => format!("{hours} h"),
+        7200..172_800 => format!("{hours} h {} min", minutes % 60),
+        _ => format!("{} d", thousands(hours / 24)),
+    }
+}
+
+/// Says how long ago a time was, or how far ahead it is: `2 min ago`, `in 4 min`, `now`.
+#[must_use]
+pub fn distance(at: Timestamp, now: Timestamp) -> String {
+    let seconds = at.duration_since(now).as_secs();
+    match seconds {
+        0 => "now".to_owned(),
+        1.. => format!("in {}", span(seconds.unsigned_abs())),
+        _ => format!("{} ago", span(seconds.unsigned_abs())),
+    }
+}
+
+/// The longest id that is written whole.
+const MAX_WHOLE_ID: usize = 20;
+
+/// Writes an id by its ends: `1931b4ce…9d6fb6`. Of the id of SNS's letters, which also has the subscription, it is SNS's
+/// message id.
+#[must_use]
+pub fn ends(id: &str) -> String {
+    let id = id.strip_prefix("sns-").and_then(|of_sns| of_sns.split('/').next()).unwrap_or(id);
+    let chars: Vec<_> = id.chars().collect();
+    if chars.len() <= MAX_WHOLE_ID {
+        return harmless(id);
+    }
+    let part = |chars: &[char]| harmless(&chars.iter().collect::<String>());
+    format!("{}…{}", part(&chars[..8]), part(&chars[chars.len() - 6..]))
+}
+
+/// What people call something on AWS.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ShortName {
+    /// The last part of an ARN, or the host of a URL's name. Of a subscription the topic and the first digits of its id.
+    pub name: String,
+    /// What it is, such as `SQS queue`. Of a URL also the digest, since a host may have many. Empty for other texts.
+    pub kind: String,
+}
+
+impl ShortName {
+    /// Returns the short name of an ARN or of a target's name. Another text is its own name.
+    #[must_use]
+    pub fn of(text: &str) -> Self {
+        let new = |name: &str, kind: String| Self { name: harmless(name), kind };
+        if let Ok(arn) = text.parse::<Arn>() {
+            let resource = arn.resource();
+            let rest = |prefix| resource.strip_prefix(prefix).unwrap_or(resource);
+            return match arn.kind() {
+                ArnKind::Queue => new(resource, "SQS queue".to_owned()),
+                ArnKind::Topic => new(resource, "SNS topic".to_owned()),
+                ArnKind::Function => new(rest("function:"), "Lambda function".to_owned()),
+                ArnKind::Stream => new(rest("deliverystream/"), "Firehose stream".to_owned()),
+                ArnKind::Subscription => {
+                    let (topic, id) = resource.split_once(':').unwrap_or((resource, ""));
+                    new(
+                        &format!("{topic}:{}", id.chars().take(8).collect::<String>()),
+                        "SNS subscription".to_owned(),
+                    )
+                }
+                ArnKind::Other => new(text, String::new()),
+            };
+        }
+        let of_url = text.split_once("://").and_then(|(scheme, rest)| Some((scheme, rest.split_once('#')?)));
+        match of_url {
+            Some((scheme, (host, digest))) if TargetName::is_of_url(text) => {
+                new(host, format!("{} endpoint #{digest}", scheme.to_uppercase()))
+            }
+            _ => new(text, String::new()),
+        }
     }
 }
 
@@ -90,6 +174,66 @@ mod tests {
         ] {
             assert_eq!((clock(seconds).as_str(), brief(seconds).as_str()), (as_clock, as_brief));
         }
+    }
+
+    #[test]
+    fn times_are_said_as_people_say_them() {
+        let said = [0, 45, 119, 120, 2_279, 7_199, 7_200, 20_400, 172_799, 172_800, 1_209_600].map(span);
+        assert_eq!(
+            said,
+            [
+                "0 s",
+                "45 s",
+                "119 s",
+                "2 min",
+                "37 min",
+                "119 min",
+                "2 h",
+                "5 h 40 min",
+                "47 h 59 min",
+                "2 d",
+                "14 d"
+            ]
+        );
+        let now: Timestamp = "2026-11-01T12:00:00Z".parse().unwrap();
+        let at = |seconds: i64| now + jiff::SignedDuration::from_secs(seconds);
+        assert_eq!(
+            [-130, 0, 240].map(|seconds| distance(at(seconds), now)),
+            ["2 min ago", "now", "in 4 min"]
+        );
+    }
+
+    #[test]
+    fn names_are_short_and_say_what_they_name() {
+        let name = |text: &str| {
+            let ShortName { name, kind } = ShortName::of(text);
+            [name, kind]
+        };
+        let arn = |rest: &str| format!("arn:aws:{rest}");
+        for (text, expected) in [
+            (arn("sqs:eu-central-1:123456789012:billing"), ["billing", "SQS queue"]),
+            (arn("sns:eu-central-1:123456789012:payments"), ["payments", "SNS topic"]),
+            (
+                arn("lambda:eu-central-1:123456789012:function:notify:live"),
+                ["notify:live", "Lambda function"],
+            ),
+            (arn("firehose:eu-central-1:123456789012:deliverystream/all"), ["all", "Firehose stream"]),
+            (
+                arn("sns:eu-central-1:123456789012:payments:43fe80b0-b10c-4081-9e18-5bdb8f9824e6"),
+                ["payments:43fe80b0", "SNS subscription"],
+            ),
+            (
+                "https://a.example:8443#8a5edab28263".to_owned(),
+                ["a.example:8443", "HTTPS endpoint #8a5edab28263"],
+            ),
+            ("default".to_owned(), ["default", ""]),
+            ("https://a.example/S3CR3T".to_owned(), ["https://a.example/S3CR3T", ""]),
+        ] {
+            assert_eq!(name(&text), expected, "{text}");
+        }
+        assert_eq!(ends("1931b4ce-2e28-4882-ae5e-a5d23c9d6fb6"), "1931b4ce…9d6fb6");
+        let of_sns = "sns-1931b4ce-2e28-4882-ae5e-a5d23c9d6fb6/arn:aws:sns:eu-central-1:1:payments:43fe80b0";
+        assert_eq!([ends("short"), ends(of_sns)], ["short", "1931b4ce…9d6fb6"]);
     }
 
     #[test]
