@@ -418,7 +418,7 @@ async fn bad_input_changes_nothing() {
         (&["--queue", DLQ][..], "required arguments"),
         (&["--queue", DLQ, "--all", "--topic", "bills"], "cannot be used with"),
         (&["--all"], "no queue is named"),
-        (&["--all", "--queue", TOPIC], "is not the ARN of a queue"),
+        (&["--all", "--queue", TOPIC], "it must be the name, the URL or the ARN of a queue"),
         (&["--all", "--queue", elsewhere], "give --region us-east-1"),
         (&["--all", "--queue", REQUEUE, "--stack", "payments"], "is the requeue"),
         (&["--queue", DLQ, "--topic", "arn:aws:sns:us-east-1:123456789012:bills"], "SNS needs one region"),

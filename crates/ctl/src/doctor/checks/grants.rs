@@ -34,6 +34,8 @@ fn one(setup: &DeploymentFacts, grant: &RoleGrant, findings: &mut CheckFindings)
             let finding = format!("A policy denies the function's role {action}, {for_what}.");
             findings.add(Severity::Error, CHECK, resource, finding, fix);
         }
+        // The check of targets says so once.
+        (_, Some(Err(error))) if error.is_of_no_queue() => {}
         // Only in the same account can the resource's own policy allow it by itself.
         (IamDecision::NotAllowed, Some(Err(error))) if !grant.is_foreign => {
             let finding = format!(

@@ -188,6 +188,15 @@ fn a_target_that_takes_less_than_sns_delivers_is_told_with_the_command() {
     assert_eq!(limited("1048575"), [(Warning, "target-size")]);
     assert_eq!(limited("262144"), [(Warning, "target-size")]);
     assert_eq!(
+        found(|it| {
+            let gone = ReadError::new("sqs:GetQueueAttributes", "AWS.SimpleQueueService.NonExistentQueue");
+            it.targets[0].attributes = Err(gone.clone());
+            it.grants = Ok(vec![grant(IamDecision::Allowed, Some(Err(gone)))]);
+        }),
+        [(Error, "target-exists")],
+        "once"
+    );
+    assert_eq!(
         found(|it| it.targets[0].attributes = denied("sqs:GetQueueAttributes")),
         [],
         "a grant of the operator's is no finding"
