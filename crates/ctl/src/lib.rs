@@ -27,6 +27,7 @@ mod fleet;
 mod follow;
 mod install;
 mod look;
+mod named_queue;
 mod output;
 mod overrides;
 #[cfg(test)]

@@ -23,7 +23,7 @@ mod step;
 use std::path::PathBuf;
 
 use jiff::tz::TimeZone;
-use redrive_core::arn::{Arn, ArnKind};
+use redrive_core::arn::Arn;
 
 use change::change;
 use failure::{bad, needed};
@@ -37,6 +37,7 @@ use crate::args;
 use crate::aws::AwsAccess;
 use crate::console::{CommandEnd, CommandFailure, ToolEnvironment};
 use crate::doctor::{DeployedQueue, MANAGED_KEY, QueueKey, ResourcePolicy, key_of, own_key};
+use crate::named_queue::arn_of;
 use crate::overrides::show_lines;
 use crate::tables::count;
 
@@ -50,46 +51,45 @@ pub(super) async fn run(
     console: &mut ToolEnvironment,
 ) -> Result<CommandEnd, CommandFailure> {
     let Some(file) = &args.which.undo else {
-        let queue = queue(args, console)?;
-        let aws = connect(&queue, args, console).await?;
+        let named = queue_name(args, console)?;
+        let aws = AwsAccess::connect(&args.connection, console).await?;
+        let queue = arn_of(&named, &aws).await?;
+        check(&queue, &aws, console)?;
         return attach(queue, &aws, args, as_json, console).await;
     };
     let record = ChangeRecord::read(file)?;
-    let aws = connect(&record.queue, args, console).await?;
+    let aws = AwsAccess::connect(&args.connection, console).await?;
+    in_region(&record.queue, &aws)?;
     let selected = select::of_record(&aws, &record, console).await;
     let rows = selected.rows(|it| step::back(it, &record));
     let result = AttachResult::new(rows, &selected, record.queue.clone(), true);
     carry_out(result, &aws, None, args, as_json, console).await
 }
 
-/// Returns the queue that the command line or the stack names.
-fn queue(args: &args::AttachArgs, console: &ToolEnvironment) -> Result<Arn, CommandFailure> {
-    let text = match &args.queue {
-        Some(arn) => arn.clone(),
+/// Returns the queue that the command line or the stack names: its name, URL or ARN.
+fn queue_name(args: &args::AttachArgs, console: &ToolEnvironment) -> Result<String, CommandFailure> {
+    match &args.queue {
+        Some(named) => Ok(named.clone()),
         None => console.stack.required(DEAD_LETTERS_OUTPUT, "--queue")?.ok_or_else(|| {
-            bad("no queue is named: give --stack NAME (or REDRIVE_STACK) or --queue ARN".to_owned())
-        })?,
-    };
-    let arn = text.parse::<Arn>().ok().filter(|arn| arn.kind() == ArnKind::Queue);
-    let arn = arn.ok_or_else(|| bad(format!("{text} is not the ARN of a queue")))?;
-    if console.stack.output(REQUEUE_OUTPUT)?.as_deref() == Some(arn.as_str()) {
-        return Err(bad(format!(
-            "{arn} is the requeue, where only the function and replays may write: name the dead-letter queue"
-        )));
+            bad("no queue is named: give --stack NAME (or REDRIVE_STACK) or --queue NAME".to_owned())
+        }),
     }
-    Ok(arn)
 }
 
-/// Connects, and checks that the queue is in the region of the connection.
-async fn connect(
-    queue: &Arn,
-    args: &args::AttachArgs,
-    console: &ToolEnvironment,
-) -> Result<AwsAccess, CommandFailure> {
-    let aws = AwsAccess::connect(&args.connection, console).await?;
+fn check(queue: &Arn, aws: &AwsAccess, console: &ToolEnvironment) -> Result<(), CommandFailure> {
+    if console.stack.output(REQUEUE_OUTPUT)?.as_deref() == Some(queue.as_str()) {
+        return Err(bad(format!(
+            "{queue} is the requeue, where only the function and replays may write: name the dead-letter queue"
+        )));
+    }
+    in_region(queue, aws)
+}
+
+/// Checks that the queue is in the region of the connection.
+fn in_region(queue: &Arn, aws: &AwsAccess) -> Result<(), CommandFailure> {
     let (here, there) = (aws.region(), queue.region());
     if here == there {
-        return Ok(aws);
+        return Ok(());
     }
     Err(bad(format!(
         "{queue} is in {there}, and this command asks SNS in {here}: give --region {there}. A dead-letter queue is in \
@@ -126,7 +126,7 @@ async fn attach(
     result.cli_options = args.connection.of_aws_cli();
     let now = console.clock.now();
     let file = args.record.clone().unwrap_or_else(|| {
-        let time = now.to_zoned(TimeZone::UTC).strftime("%Y%m%dT%H%M%SZ");
+        let time = now.to_zoned(TimeZone::UTC).strftime("%Y%m%dT%H%M%S%.3fZ");
         PathBuf::from(format!("redrivectl-attach-{time}.json"))
     });
     let record = ChangeRecord::new(now, &result.queue, &result.rows);

@@ -65,7 +65,7 @@ pub(super) async fn run(
         console.confirm(false, "Look at them?")?;
     }
     // Before Ctrl-C is watched for, which would not end a question.
-    let answers = SetupAnswers::ask(args, console)?;
+    let answers = SetupAnswers::ask(args, &aws, &looked.queue.arn, console).await?;
     let stop = (console.interrupts)()?;
     let (arn, now) = (&looked.queue.arn, console.clock.now());
     let mut groups = LetterGroups::new(&policy, looked.retention, args.schedule_from, now);

@@ -99,6 +99,25 @@ impl Around {
             }
             return Some((200, json!({ "FunctionName": name, "State": "Active" }).to_string()));
         }
+        if asked.is_of("iam") {
+            let name = asked.field("RoleName").or(asked.field("UserName")).unwrap_or_default();
+            if asked.field("Action") != Some("GetRole") || name != "operator" {
+                let said = "<ErrorResponse><Error><Code>NoSuchEntity</Code></Error></ErrorResponse>";
+                return Some((404, said.to_owned()));
+            }
+            let role = "<RoleName>operator</RoleName><Path>/team/</Path><RoleId>A</RoleId>\
+                        <CreateDate>2026-01-01T00:00:00Z</CreateDate>\
+                        <Arn>arn:aws:iam::123456789012:role/team/operator</Arn>";
+            let said = format!(
+                "<GetRoleResponse><GetRoleResult><Role>{role}</Role></GetRoleResult></GetRoleResponse>"
+            );
+            return Some((200, said));
+        }
+        let topic = asked.field("TopicArn").unwrap_or_default();
+        if asked.field("Action") == Some("GetTopicAttributes") && topic.ends_with("no-such-topic") {
+            let said = "<ErrorResponse><Error><Code>NotFound</Code></Error></ErrorResponse>";
+            return Some((404, said.to_owned()));
+        }
         if asked.field("Action") == Some("GetTopicAttributes") {
             let role =
                 "<entry><key>SQSFailureFeedbackRoleArn</key><value>arn:aws:iam::1:role/r</value></entry>";

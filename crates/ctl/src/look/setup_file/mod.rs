@@ -2,10 +2,12 @@
 //!
 //! | file | subject |
 //! |---|---|
+//! | `answers` | what only a person knows |
 //! | `seen_setup` | the subscriptions, keys and settings around the queue |
 //! | `parameters` | the parameters of `template.yaml` for them |
 //! | `formats` | the file, for SAM or CloudFormation |
 
+mod answers;
 mod formats;
 mod parameters;
 mod seen_setup;
@@ -20,19 +22,13 @@ use crate::args::{self, SetupFormat};
 use crate::aws::AwsAccess;
 use crate::console::{CommandFailure, ToolEnvironment};
 use crate::tables::{command_line, harmless};
+use answers::QUESTIONS;
+pub(super) use answers::SetupAnswers;
 use parameters::SetupParameters;
 pub(super) use seen_setup::SeenSetup;
 
 use super::letter_groups::LetterGroup;
 use super::looked_queue::LookedQueue;
-
-/// The parameters that only a person knows, each with the question for it.
-const QUESTIONS: [(&str, &str); 4] = [
-    ("AlarmTopicArn", "the SNS topic that alarms go to; without one they call nobody"),
-    ("PageTopicArn", "the SNS topic that pages somebody if letters are in danger"),
-    ("NoticeTopicArn", "the SNS topic that hears of archived letters and of endpoints that are down"),
-    ("RequeueSenderArns", "the IAM roles that may replay archived letters, separated by commas"),
-];
 
 /// A file of parameters that was written.
 pub(super) struct SetupFile {
@@ -42,20 +38,6 @@ pub(super) struct SetupFile {
     next: Vec<(&'static str, String)>,
     /// True if a call was denied, or failed.
     is_unseen: bool,
-}
-
-/// The answers of a person, in the order of [`QUESTIONS`].
-pub(super) struct SetupAnswers(Vec<String>);
-
-impl SetupAnswers {
-    /// Asks what only a person knows. Without a file of parameters, and with `--yes`, nobody is asked.
-    pub(super) fn ask(args: &args::LookArgs, console: &mut ToolEnvironment) -> Result<Self, CommandFailure> {
-        let ask = |(name, question): &(&str, &str)| match (&args.init, args.yes) {
-            (Some(_), false) => console.answer_as_typed(&format!("{question} ({name}; Enter for none): ")),
-            _ => Ok(String::new()),
-        };
-        Ok(Self(QUESTIONS.iter().map(ask).collect::<Result<_, _>>()?))
-    }
 }
 
 impl SetupFile {
@@ -77,9 +59,10 @@ impl SetupFile {
         let seen = SeenSetup::read(aws, &looked.queue, groups, console).await;
         let mut parameters =
             SetupParameters::of(&seen, policy.map(|(policy, json)| (policy, minified(json))));
-        for ((name, question), answer) in QUESTIONS.into_iter().zip(&answers.0) {
-            parameters.decide(name, question, answer, &looked.queue.arn);
+        for ((name, question), answer) in QUESTIONS.into_iter().zip(&answers.values) {
+            parameters.decide(name, question, answer.clone());
         }
+        parameters.notes.extend(answers.notes.iter().cloned());
         let path = path.display().to_string();
         let text = match args.format {
             SetupFormat::Sam => formats::sam(&parameters, &looked.queue.arn, &aws.region()),
@@ -128,18 +111,21 @@ fn write_new(path: &str, text: &str) -> Result<(), CommandFailure> {
     written.map_err(|error| CommandFailure::Work(format!("cannot write {}: {error}", harmless(path))))
 }
 
+/// The seconds after the visibility timeout in which a deployment is done and every instance of the old one has ended.
+const DEPLOY_MARGIN: u64 = 120;
+
 /// Returns the commands to type next.
 fn next(args: &args::LookArgs, path: &str, seen: &SeenSetup) -> Vec<(&'static str, String)> {
     let options = args.connection.of_aws_cli();
     let mut next = Vec::new();
-    if let Some(seconds) = seen.raise_visibility {
-        let attribute = format!("VisibilityTimeout={seconds}");
-        let url = seen.queue.arn.queue_url();
-        let words = ["aws", "sqs", "set-queue-attributes", "--queue-url", &url, "--attributes", &attribute];
-        next.push((
-            "Raise the queue's visibility timeout to six times the function's timeout",
-            command_line(words) + &options,
-        ));
+    let mut attributes = Vec::new();
+    attributes.extend(seen.raise_visibility.map(|seconds| format!("VisibilityTimeout={seconds}")));
+    attributes.extend(seen.raise_retention.map(|seconds| format!("MessageRetentionPeriod={seconds}")));
+    if !attributes.is_empty() {
+        let (attributes, url) = (attributes.join(","), seen.queue.arn.queue_url());
+        let words = ["aws", "sqs", "set-queue-attributes", "--queue-url", &url, "--attributes", &attributes];
+        let what = "Set the queue's visibility timeout to six times the function's timeout, and let it keep letters for 14 days";
+        next.push((what, command_line(words) + &options));
     }
     let deploy = match args.format {
         SetupFormat::Sam => {
@@ -157,16 +143,9 @@ fn next(args: &args::LookArgs, path: &str, seen: &SeenSetup) -> Vec<(&'static st
         SetupFormat::Sam => format!("sam build && {deploy}"),
         SetupFormat::Cloudformation => deploy.clone(),
     };
-    next.push(("Deploy in observe mode: nothing is sent yet", first));
-    next.push((
-        "Read the log; then set RedriveMode=active, and ScheduleFrom to about ten minutes from now, in the file, and deploy again",
-        deploy,
-    ));
-    if seen.queue.arn.is_fifo() {
-        // SNS keeps a message's deduplication id, so the second letter would be lost.
-        return next;
-    }
-    for (topic, subscriptions) in &seen.unattached {
+    next.push(("In a checkout of sns-redrive, deploy in observe mode: nothing is sent yet", first));
+    // SNS keeps a message's deduplication id, so a FIFO queue would lose the second letter.
+    for (topic, subscriptions) in seen.unattached.iter().filter(|_| !seen.queue.arn.is_fifo()) {
         let words = ["redrivectl", "attach", "--queue", seen.queue.arn.as_str(), "--topic", topic];
         let what = if *subscriptions == 1 {
             "Attach another subscription of a topic: what SNS gives up on for it is lost now"
@@ -175,5 +154,31 @@ fn next(args: &args::LookArgs, path: &str, seen: &SeenSetup) -> Vec<(&'static st
         };
         next.push((what, command_line(words) + &options));
     }
+    next.push(("Check the deployment", format!("redrivectl doctor --stack sns-redrive{options}")));
+    let group = "aws cloudformation describe-stacks --stack-name sns-redrive --output text --query \
+                 \"Stacks[0].Outputs[?OutputKey=='LogGroupName'].OutputValue\"";
+    next.push((
+        "See in the log what it would do with each letter",
+        format!("aws logs filter-log-events --log-group-name \"$({group}{options})\" --filter-pattern '{{ $.outcome = \"observed\" }}' --query 'events[].message' --output text{options}"),
+    ));
+    let seconds = seen.raise_visibility.or(seen.visibility).unwrap_or_default() + DEPLOY_MARGIN;
+    let minutes = seconds.div_ceil(60);
+    let switch = match args.format {
+        SetupFormat::Sam => format!(
+            "sed -e 's/RedriveMode=observe/RedriveMode=active/' -e \"s/# \\\"ScheduleFrom=[^\\\"]*/\\\"ScheduleFrom=$(date -u -d '+{minutes} min' \
+             +%FT%TZ)/\" {} > active.toml && {}{}",
+            command_line([path]),
+            command_line(["sam", "deploy", "--config-file", "active.toml"]),
+            args.connection.of_sam()
+        ),
+        SetupFormat::Cloudformation => {
+            format!("{deploy} RedriveMode=active ScheduleFrom=$(date -u -d '+{minutes} min' +%FT%TZ)")
+        }
+    };
+    next.push((
+        "Switch it on. Letters that came so far begin their schedules at ScheduleFrom, when none is hidden any more by a look; \
+         redrivectl retry sends them sooner",
+        switch,
+    ));
     next
 }

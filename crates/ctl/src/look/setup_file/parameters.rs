@@ -2,13 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use redrive_core::arn::{Arn, ArnKind};
+use redrive_core::arn::ArnKind;
 use redrive_core::policy::{Policy, SubscriptionSpec, TargetSpec};
 use serde_json::{Value, json};
 
 use super::seen_setup::SeenSetup;
 use crate::plan::MAX_PARAMETER_CHARS;
 use crate::tables::count;
+
+/// The origin whose letters do not name the function that failed.
+const NAMES_NO_FUNCTION: &str = "lambda-async";
 
 /// One parameter.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,7 +97,8 @@ impl SetupParameters {
         set.put("RedriveMode", "observe".to_owned());
         set.comment("It only logs what it would do, until you set it to active.");
         let name = "ScheduleFrom";
-        let comment = "With active: about ten minutes from now, such as 2026-11-01T12:00:00Z. Letters that came before begin their schedules then.";
+        let comment = "With active: a time after the deployment and the queue's visibility timeout. Letters that came before begin their \
+                       schedules then.";
         set.all.push(SetupParameter { name, value: None, comment: Some(comment.to_owned()) });
         set
     }
@@ -116,18 +120,8 @@ impl SetupParameters {
         self.all.iter_mut().last().into_iter().for_each(|it| it.comment = Some(comment.to_owned()));
     }
 
-    /// Adds a parameter that a person has answered, or has to find later. Names become ARNs of the queue's account: of topics,
-    /// and of roles.
-    pub(super) fn decide(&mut self, name: &'static str, question: &str, answer: &str, queue: &Arn) {
-        let (partition, region, account) = (queue.partition(), queue.region(), queue.account());
-        let names = answer.split([',', ' ']).map(str::trim).filter(|name| !name.is_empty());
-        let arn = |given: &str| match name {
-            _ if given.starts_with("arn:") => given.to_owned(),
-            "RequeueSenderArns" => format!("arn:{partition}:iam::{account}:role/{given}"),
-            name if name.ends_with("TopicArn") => format!("arn:{partition}:sns:{region}:{account}:{given}"),
-            _ => given.to_owned(),
-        };
-        let value = Some(names.map(arn).collect::<Vec<_>>().join(",")).filter(|answer| !answer.is_empty());
+    /// Adds a parameter that a person has answered, or has to find later.
+    pub(super) fn decide(&mut self, name: &'static str, question: &str, value: Option<String>) {
         self.all.push(SetupParameter { name, value, comment: Some(question.to_owned()) });
     }
 
@@ -135,7 +129,14 @@ impl SetupParameters {
     /// believed only where it is listed.
     fn policy(&mut self, seen: &SeenSetup, given: Option<String>) {
         let raw = &seen.raw;
-        let claims: Vec<_> = seen.claims.iter().copied().collect();
+        let claims: Vec<_> =
+            seen.claims.iter().copied().filter(|claim| *claim != NAMES_NO_FUNCTION).collect();
+        if seen.claims.contains(NAMES_NO_FUNCTION) {
+            self.notes.push(format!(
+                "letters claim to be of {NAMES_NO_FUNCTION}, and such letters do not name their function: only a rule with its ARN as \
+                 target sends them anywhere, and \"origins\" must list {NAMES_NO_FUNCTION} for the queue"
+            ));
+        }
         if !raw.is_empty() && !claims.is_empty() {
             self.notes.push(format!(
                 "letters claim to be of {}, but a raw subscription shares the queue, whose publishers can write such claims: \
@@ -168,8 +169,13 @@ impl SetupParameters {
                 self.comment("Raw letters name no subscription. This rule sends them to the only one that delivers raw.");
             }
             _ if !claims.is_empty() && raw.is_empty() => {
-                self.put("LetterOrigins", claims.join(","));
-                self.comment("Origins that letters of this queue claim. Remove those that nothing of yours sends here.");
+                let shared = if seen.topics.is_empty() { "" } else { ", and SNS writes here too" };
+                let comment = format!(
+                    "Letters of this queue claim to be of {}{shared}. List those that Lambda or EventBridge of yours sends here.",
+                    claims.join(", ")
+                );
+                let value = seen.topics.is_empty().then(|| claims.join(","));
+                self.all.push(SetupParameter { name: "LetterOrigins", value, comment: Some(comment) });
             }
             _ => {}
         }

@@ -15,6 +15,9 @@ const FUNCTION_TIMEOUT: u64 = 30;
 /// The visibility timeout that AWS advises: six times the function's.
 const ADVISED_VISIBILITY: u64 = 6 * FUNCTION_TIMEOUT;
 
+/// The retention of the template's queue, in seconds.
+const TEMPLATE_RETENTION: u64 = 1_209_600;
+
 /// The endpoints that letters go back to.
 pub(super) struct SeenTargets {
     pub(super) queues: BTreeSet<String>,
@@ -29,8 +32,12 @@ pub(crate) struct SeenSetup {
     pub(super) queue: DeployedQueue,
     /// The ARN of the queue's own key, if it has a customer-managed one.
     pub(super) key: Option<String>,
+    /// The queue's visibility timeout, in seconds.
+    pub(super) visibility: Option<u64>,
     /// The visibility timeout to set, if the queue's is too short.
     pub(super) raise_visibility: Option<u64>,
+    /// The retention to set, if the queue's is shorter than that of the template's queue.
+    pub(super) raise_retention: Option<u64>,
     pub(super) topics: BTreeSet<String>,
     pub(super) targets: SeenTargets,
     /// The raw subscriptions that name the queue.
@@ -99,10 +106,16 @@ impl SeenSetup {
             unseen.push(why);
             None
         });
-        let visibility = queue.number("VisibilityTimeout").unwrap_or(FUNCTION_TIMEOUT);
+        let visibility = queue.number("VisibilityTimeout");
+        let retention = queue.number("MessageRetentionPeriod");
         Self {
             key,
-            raise_visibility: (visibility < ADVISED_VISIBILITY).then_some(ADVISED_VISIBILITY),
+            visibility,
+            raise_visibility: (visibility.unwrap_or(FUNCTION_TIMEOUT) < ADVISED_VISIBILITY)
+                .then_some(ADVISED_VISIBILITY),
+            raise_retention: retention
+                .is_some_and(|it| it < TEMPLATE_RETENTION)
+                .then_some(TEMPLATE_RETENTION),
             topics,
             targets: SeenTargets {
                 queues: of_kind(ArnKind::Queue),

@@ -66,11 +66,18 @@ async fn a_file_of_parameters_names_what_was_seen_and_nobody_types_an_arn() {
     let attach = format!("redrivectl attach --queue {DLQ} --topic {TOPIC}");
     assert!(ran.out.contains(&attach), "{}", ran.out);
     let deploy = format!("sam build && sam deploy --config-file {file}\n");
-    assert!(
-        ran.out.contains(&deploy) && ran.out.contains("set RedriveMode=active, and ScheduleFrom"),
-        "{}",
-        ran.out
-    );
+    assert!(ran.out.contains(&deploy), "{}", ran.out);
+    let switch = ran.out.lines().find_map(|line| line.trim().strip_prefix("sed -e ")).unwrap();
+    let switched = std::process::Command::new("sh")
+        .args(["-c", &format!("sed -e {}", switch.split_once(" > ").unwrap().0)])
+        .output()
+        .unwrap();
+    let switched = parameters(std::str::from_utf8(&switched.stdout).unwrap());
+    assert_eq!(switched.get("RedriveMode").map(String::as_str), Some("active"));
+    // The visibility timeout that is set by the first command, and two minutes for the deployment.
+    let from: jiff::Timestamp = switched["ScheduleFrom"].parse().unwrap();
+    let minutes = from.duration_since(jiff::Timestamp::now()).as_secs();
+    assert!((240..=300).contains(&minutes), "{minutes}");
     let receives = cloud.calls("ReceiveMessage").len();
     let again = look(&cloud, notifier(), &["--yes", "--init", &file]).await;
     assert!(
@@ -122,7 +129,8 @@ async fn the_template_knows_every_parameter() {
     let next = report["setupFile"]["next"].as_array().unwrap();
     let raises = next[0]["command"].as_str().unwrap();
     assert!(
-        raises.starts_with("aws sqs set-queue-attributes") && raises.ends_with("VisibilityTimeout=180"),
+        raises.starts_with("aws sqs set-queue-attributes")
+            && raises.ends_with("VisibilityTimeout=180,MessageRetentionPeriod=1209600"),
         "{next:#?}"
     );
     assert!(
@@ -133,12 +141,13 @@ async fn the_template_knows_every_parameter() {
     );
 }
 
-/// A raw subscription gets a rule, if it is the only one. Claims are believed only where no raw letter can make them.
+/// A raw subscription gets a rule, if it is the only one. Claims are believed only where nobody else can make them, so they stay
+/// a question where SNS writes into the queue, too.
 #[tokio::test]
 async fn raw_letters_get_a_rule_and_claims_a_question() {
     let raw = |number: usize| format!("arn:aws:sns:eu-central-1:123456789012:payments:raw-{number}");
     let mut claims = letter(1, SUBSCRIPTION, HOUR);
-    let event = include_str!("../../../../../events/lambda-async.json");
+    let event = include_str!("../../../../../events/lambda-destination.json");
     let lambda: Value = serde_json::from_str(event).unwrap();
     claims["body"] = lambda["Records"][0]["body"].clone();
     claims["messageAttributes"] = lambda["Records"][0]["messageAttributes"].clone();
@@ -153,10 +162,11 @@ async fn raw_letters_get_a_rule_and_claims_a_question() {
         let ran = look(&cloud, notifier(), &["--yes", "--init", &file]).await;
         assert_eq!(ran.code, 0, "{ran:?}");
         let found = parameters(&std::fs::read_to_string(&file).unwrap());
-        let origins = found.get("LetterOrigins").map(String::as_str);
-        assert_eq!(origins, (raws == 0).then_some("lambda-async"), "{found:?}");
+        assert!(!found.contains_key("LetterOrigins"), "{found:?}");
+        let written = std::fs::read_to_string(&file).unwrap();
+        assert_eq!(written.contains("# \"LetterOrigins=...\""), raws == 0, "{written}");
         assert_eq!(
-            ran.out.contains("letters claim to be of lambda-async, but a raw subscription"),
+            ran.out.contains("letters claim to be of lambda-destination, but a raw subscription"),
             raws > 0,
             "{}",
             ran.out
@@ -167,17 +177,52 @@ async fn raw_letters_get_a_rule_and_claims_a_question() {
     }
 }
 
-/// Questions are asked at a terminal, and their answers are kept as they were typed.
+/// Only where SNS does not write into the queue may a claim be believed unasked; and a letter of a failed asynchronous invocation
+/// does not name its function.
+#[tokio::test]
+async fn claims_are_believed_where_nobody_else_writes() {
+    for (event, origins) in [
+        (include_str!("../../../../../events/lambda-destination.json"), Some("lambda-destination")),
+        (include_str!("../../../../../events/lambda-async.json"), None),
+    ] {
+        let mut claims = letter(1, SUBSCRIPTION, HOUR);
+        let lambda: Value = serde_json::from_str(event).unwrap();
+        claims["body"] = lambda["Records"][0]["body"].clone();
+        claims["messageAttributes"] = lambda["Records"][0]["messageAttributes"].clone();
+        let (folder, cloud) = (Folder::new(origins.unwrap_or("async")), with(&[claims]));
+        for subscription in [SUBSCRIPTION, redrive_support::BILLING_SUBSCRIPTION, LAMBDA_SUBSCRIPTION] {
+            cloud.resubscribe(
+                subscription,
+                "RedrivePolicy",
+                "{\"deadLetterTargetArn\":\"arn:aws:sqs:eu-central-1:123456789012:x\"}",
+            );
+        }
+        let file = folder.file("samconfig.toml");
+        let ran = look(&cloud, notifier(), &["--yes", "--init", &file]).await;
+        let found = parameters(&std::fs::read_to_string(&file).unwrap());
+        assert_eq!(found.get("LetterOrigins").map(String::as_str), origins, "{ran:?}");
+        assert_eq!(
+            ran.out.contains("only a rule with its ARN as target sends them"),
+            origins.is_none(),
+            "{}",
+            ran.out
+        );
+    }
+}
+
+/// Questions are asked at a terminal, and asked again where nobody is behind the answer.
 #[tokio::test]
 async fn what_only_a_person_knows_is_asked() {
     let (folder, cloud) = (Folder::new("asked"), with(&[letter(1, SUBSCRIPTION, HOUR)]));
     let file = folder.file("samconfig.toml");
     let alarms = "arn:aws:sns:eu-central-1:123456789012:Alarms";
-    let senders = "arn:aws:iam::123456789012:role/operator,arn:aws:iam::123456789012:user/ada";
+    let senders = "arn:aws:iam::123456789012:role/team/operator,arn:aws:iam::123456789012:user/ada";
     let world = CommandWorld {
         config: Some(notifier().before(&cloud)),
         answers: true,
-        input: "y\nAlarms\n\n\noperator, arn:aws:iam::123456789012:user/ada\n".into(),
+        input:
+            "y\nno-such-topic\ntwo topics\nAlarms\n\n\nnobody\noperator, arn:aws:iam::123456789012:user/ada\n"
+                .into(),
         later: 200_000,
         ..CommandWorld::default()
     };
@@ -187,6 +232,41 @@ async fn what_only_a_person_knows_is_asked() {
     assert_eq!(parameters(&written).get("AlarmTopicArn").map(String::as_str), Some(alarms), "{written}");
     assert_eq!(parameters(&written).get("RequeueSenderArns").map(String::as_str), Some(senders), "{written}");
     assert!(written.contains("# \"PageTopicArn=...\""), "{written}");
+    for said in [
+        "aws sns create-topic --name no-such-topic",
+        "Name one topic.",
+        "There is no role and no user nobody.",
+    ] {
+        assert!(ran.err.contains(said), "{}", ran.err);
+    }
+
+    let world = CommandWorld {
+        config: Some(Around { denied: Some("GetRole"), ..notifier() }.before(&cloud)),
+        answers: true,
+        input: "y\n\n\n\noperator\n".into(),
+        later: 400_000,
+        ..CommandWorld::default()
+    };
+    let file = folder.file("unchecked.toml");
+    let ran = redrivectl_in(world, &["look", "--queue", DLQ, "--init", &file]).await;
+    assert!(ran.out.contains("note: the role operator was not checked"), "{ran:?}");
+}
+
+/// Nothing is received for a file that cannot be finished.
+#[tokio::test]
+async fn an_answer_that_stays_wrong_ends_the_look() {
+    let (folder, cloud) = (Folder::new("wrong"), with(&[letter(1, SUBSCRIPTION, HOUR)]));
+    let world = CommandWorld {
+        config: Some(notifier().before(&cloud)),
+        answers: true,
+        input: "y\nno-such-topic\nno-such-topic\nno-such-topic\n".into(),
+        later: 200_000,
+        ..CommandWorld::default()
+    };
+    let receives = cloud.calls("ReceiveMessage").len();
+    let ran = redrivectl_in(world, &["look", "--queue", DLQ, "--init", &folder.file("samconfig.toml")]).await;
+    assert!(ran.code == 2 && ran.err.contains("no answer to AlarmTopicArn"), "{ran:?}");
+    assert_eq!(cloud.calls("ReceiveMessage").len(), receives);
 }
 
 /// Who attaches later needs the same grants; a policy needs those of its rules.
