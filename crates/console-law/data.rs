@@ -6,9 +6,10 @@ use aws_config::{BehaviorVersion, SdkConfig};
 use jiff::{SignedDuration, Timestamp};
 use redrive_aws::clock::InstanceClock;
 use redrive_console::read::{
-    Alarm, ArchivedLetter, ChartSpan, CommonValue, CountMethod, GroupValue, LetterFields, LetterHistory,
-    LetterLog, LetterLogLine, LetterReplay, OneGroup, PageGroup, PageGroups, PresentState, QueueNow,
-    ShownContent, TimedCount, UnreplayedCount, WaitingGroup, WaitingOne, WaitingSummary,
+    Alarm, ArchivedLetter, BoundedCount, ChartSpan, CommonValue, CountBound, CountMethod, FailingTarget,
+    GroupValue, LetterFields, LetterHistory, LetterLog, LetterLogLine, LetterReplay, OneGroup, PageGroup,
+    PageGroups, PresentState, QueueNow, SearchResult, ShownContent, TargetState, TimedCount, UnreplayedCount,
+    WaitingGroup, WaitingOne, WaitingSummary,
 };
 use redrive_console::view::{self, PageFrame, ViewContext};
 use redrive_console::{
@@ -191,6 +192,7 @@ pub fn pages(text: &str, door: &PageHost) -> Vec<(String, String)> {
         more_waiting: true,
         since: Some(now()),
         next: Some((2, 4)),
+        target: Some(target(text)),
         fields: vec![(GroupField::Error, common)],
         rule: Some(rule_name(text).to_owned()),
         examples: vec![(archived(text), Some(said(text)))],
@@ -220,6 +222,13 @@ pub fn pages(text: &str, door: &PageHost) -> Vec<(String, String)> {
         waiting: Some(waiting(text)),
         log,
     };
+    let found = SearchResult {
+        archived: vec![archived(text)],
+        waiting: vec![waiting(text)],
+        values: vec![(GroupField::Error, text.to_owned(), 2)],
+        is_part: true,
+        more: true,
+    };
     let policy = policy(rule_name(text));
     let unknown = Err(text.to_owned());
     let queries = [
@@ -230,23 +239,36 @@ pub fn pages(text: &str, door: &PageHost) -> Vec<(String, String)> {
         (PageKind::Waiting { by: GroupField::Target, of }, "waiting"),
         (PageKind::Letter(one.clone()), "letter"),
         (PageKind::Letter(one.clone()), "letter that is still searched"),
+        (PageKind::Group { of: Filter::default() }, "group without a target"),
+        (PageKind::Find { text: text.to_owned() }, "find"),
     ];
     let render = |(page, name): (PageKind, &str)| {
         let query = Query::of(page);
         let view = ViewContext { query: &query, account: &account, door, now: now() };
         let content = match name {
-            "now" => view::now(&happens(text), &view),
+            "now" => view::now(&happens(text), false, &view),
             "groups" => view::groups(&groups, &view),
             "group" => view::group(&group, Some(&policy), &view),
             "group without policy" => view::group(&group, Some(&unknown), &view),
+            "group without a target" => {
+                view::group(&OneGroup { target: None, ..group.clone() }, Some(&policy), &view)
+            }
+            "find" => view::find(&found, text, &view),
             "waiting" => view::waiting(&list, &view),
             "letter" => {
-                view::letter(&letter(LetterLog::Lines { lines: lines.clone(), more: true }), &one, &view)
+                let lines = LetterLog::Lines { lines: lines.clone(), more: true };
+                view::letter(&letter(lines), &one, policy.as_ref().ok(), &view)
             }
-            _ => view::letter(&letter(LetterLog::Running(text.to_owned())), &one, &view),
+            _ => view::letter(&letter(LetterLog::Running(text.to_owned())), &one, None, &view),
         };
-        let frame =
-            PageFrame { title: text, query: Some(&query), account: &account, door, footer: Some(text) };
+        let frame = PageFrame {
+            title: text,
+            has_heading: name != "find",
+            query: Some(&query),
+            account: &account,
+            door,
+            footer: Some(text),
+        };
         (name.to_owned(), frame.put(&content))
     };
     queries.into_iter().map(render).collect()
@@ -273,17 +295,36 @@ fn happens(text: &str) -> PresentState {
     (override_.id, override_.by, override_.why) = (text.to_owned(), text.to_owned(), text.to_owned());
     let queue = QueueNow { name: text.to_owned(), is_requeue: true, ..QueueNow::default() };
     let alarm = Alarm { name: text.to_owned(), says: Some(text.to_owned()), since: Some(now()) };
-    let endpoint =
-        json!({ "queue": text, "target": text, "error": text, "downSince": now(), "recoveredAt": now() });
     PresentState {
         queues: vec![queue],
         to_expiry: Some(1),
         further: 1,
-        endpoints: Some(vec![serde_json::from_value(endpoint).unwrap()]),
+        targets: vec![target(text), FailingTarget { target: None, state: TargetState::Held, ..target(text) }],
+        need_you: BoundedCount { letters: 3, bound: CountBound::AtMost },
+        waits: BoundedCount { letters: 2, bound: CountBound::About },
+        held: BoundedCount { letters: 1, bound: CountBound::AtLeast },
+        due: Some((now(), now() + SignedDuration::from_hours(1))),
+        span: Some(span()),
+        is_sample: true,
         overrides: Some(vec![override_]),
         replays: Some(vec![replay(text)]),
         more_replays: true,
         alarms: Some(vec![alarm]),
+    }
+}
+
+fn target(text: &str) -> FailingTarget {
+    FailingTarget {
+        target: Some(text.to_owned()),
+        state: TargetState::Down(now()),
+        error: Some(text.to_owned()),
+        reason: Some(text.to_owned()),
+        topics: [text.to_owned()].into(),
+        waiting: 2,
+        held: 1,
+        need_you: 3,
+        came: count(),
+        due: Some((now(), now())),
     }
 }
 

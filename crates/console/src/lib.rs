@@ -39,6 +39,7 @@
 //! | [`read`] | reads the pages' data from the account |
 //! | [`operator_action`] | actions that pages offer |
 //! | [`page_host`] | the two doors |
+//! | `pattern_words` | the letters of an override, in words |
 //! | [`query`] | pages, time ranges, filters |
 //! | [`account`] | the account that pages are read from |
 //! | `budget` | the limit on a page's requests |
@@ -50,6 +51,7 @@ pub mod account;
 mod budget;
 pub mod operator_action;
 pub mod page_host;
+mod pattern_words;
 pub mod query;
 pub mod read;
 pub mod schedule;
@@ -61,6 +63,7 @@ pub mod widget;
 pub use account::{BodyVisibility, BucketPrefix, ConsoleAccount, ConsoleClients};
 pub use operator_action::{ActionObject, ActionVerb, PageAction};
 pub use page_host::{DashboardWidget, DoctorProgress, LocalConsole, PageFinding, PageHost, Theme};
-pub use query::{BadQuery, Filter, GroupField, OneLetter, PageKind, PageRange, Query};
+pub use pattern_words::{pattern_names, pattern_words};
+pub use query::{BadQuery, Filter, GroupField, OneLetter, PageKind, PageRange, Query, SortColumn};
 pub use show::{RenderedPage, show};
 pub use view::STYLE;

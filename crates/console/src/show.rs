@@ -9,8 +9,10 @@ use tokio::time::{Instant, timeout_at};
 use crate::account::{ConsoleAccount, ConsoleClients};
 use crate::budget::PageBudget;
 use crate::page_host::PageHost;
-use crate::query::{PageKind, Query};
-use crate::read::{self, ChartSpan, OneGroup, PageDeadlines, PageGroups, WaitingListPart, WaitingSummary};
+use crate::query::{Filter, PageKind, Query};
+use crate::read::{
+    self, ChartSpan, OneGroup, PageDeadlines, PageGroups, SearchResult, WaitingListPart, WaitingSummary,
+};
 use crate::text::{harmless, thousands};
 use crate::view::{self, PageFrame, ViewContext};
 
@@ -52,8 +54,10 @@ pub async fn show(query: &Query, account: &ConsoleAccount, door: &PageHost) -> R
         took.as_secs(),
         took.subsec_millis() / 100
     );
-    let frame =
-        PageFrame { title: title(&query.page), query: Some(query), account, door, footer: Some(&footer) };
+    // These begin with a verdict.
+    let has_heading = matches!(query.page, PageKind::Now | PageKind::Group { .. } | PageKind::Letter(_));
+    let title = title(&query.page);
+    let frame = PageFrame { title, has_heading, query: Some(query), account, door, footer: Some(&footer) };
     let html = frame.put(&html! {
         @if !unread.is_empty() {
             div class="unread" role="status" {
@@ -69,20 +73,21 @@ pub async fn show(query: &Query, account: &ConsoleAccount, door: &PageHost) -> R
 /// Returns the number of requests that a page may take.
 fn limit(page: &PageKind) -> u32 {
     match page {
-        PageKind::Groups { .. } => read::COLLECT_REQUESTS,
-        PageKind::Group { .. } => read::COLLECT_REQUESTS + 1,
+        PageKind::Groups { .. } | PageKind::Find { .. } => read::COLLECT_REQUESTS,
+        PageKind::Group { .. } => read::COLLECT_REQUESTS + 2,
         PageKind::Now => read::NOW_REQUESTS,
         PageKind::Waiting { .. } => read::LIST_REQUESTS,
-        // It reads the record, the log, and the ledgers of replays.
-        PageKind::Letter(_) => read::COLLECT_REQUESTS + 1 + read::MAX_QUERY_POLLS + 24,
+        // It reads the record, the log, the ledgers of replays, and the policy.
+        PageKind::Letter(_) => read::COLLECT_REQUESTS + 2 + read::MAX_QUERY_POLLS + 24,
     }
 }
 
 fn title(page: &PageKind) -> &'static str {
     match page {
         PageKind::Now => "Now",
-        PageKind::Groups { .. } => "Groups",
+        PageKind::Groups { .. } => "Letters",
         PageKind::Group { .. } => "Group",
+        PageKind::Find { .. } => "Search",
         PageKind::Waiting { .. } => "Waiting",
         PageKind::Letter(_) => "Letter",
     }
@@ -100,13 +105,25 @@ async fn read(view: &ViewContext<'_>, clients: &ConsoleClients, times: PageDeadl
         }
         PageKind::Group { of } => {
             let collecting = read::collect(account, clients, of, &span, times);
-            let (collected, policy) = tokio::join!(collecting, policy(account, clients, times.end));
-            let group = OneGroup::of(&collected, of, span);
+            let (mut collected, policy, endpoints) = tokio::join!(
+                collecting,
+                policy(account, clients, times.end),
+                read::read_recoveries(account, clients, times.end)
+            );
+            let endpoints = endpoints.map(|mut endpoints| {
+                endpoints.retain_possible(now);
+                endpoints.iter().cloned().collect::<Vec<_>>()
+            });
+            let endpoints = endpoints.unwrap_or_else(|why| {
+                collected.unread.push(why);
+                Vec::new()
+            });
+            let group = OneGroup::of(&collected, of, span, &endpoints);
             PageContent { html: view::group(&group, policy.as_ref(), view), unread: collected.unread }
         }
         PageKind::Now => {
             let (now, unread) = Box::pin(read::now(account, clients, &span, times)).await;
-            PageContent { html: view::now(&now, view), unread }
+            PageContent { html: view::now(&now, unread.is_empty(), view), unread }
         }
         PageKind::Waiting { by, of } => {
             let WaitingListPart { letters, more, unread } =
@@ -115,8 +132,16 @@ async fn read(view: &ViewContext<'_>, clients: &ConsoleClients, times: PageDeadl
             PageContent { html: view::waiting(&waiting, view), unread }
         }
         PageKind::Letter(one) => {
-            let (letter, unread) = read::letter(account, clients, one, &span, times).await;
-            PageContent { html: view::letter(&letter, one, view), unread }
+            let reading = read::letter(account, clients, one, &span, times);
+            let ((letter, unread), policy) = tokio::join!(reading, policy(account, clients, times.end));
+            let policy = policy.and_then(Result::ok);
+            PageContent { html: view::letter(&letter, one, policy.as_ref(), view), unread }
+        }
+        PageKind::Find { text } => {
+            let all = Filter::default();
+            let mut collected = Box::pin(read::collect(account, clients, &all, &span, times)).await;
+            let unread = std::mem::take(&mut collected.unread);
+            PageContent { html: view::find(&SearchResult::of(collected, text), text, view), unread }
         }
     }
 }

@@ -68,7 +68,7 @@ const MAX_WHOLE_ID: usize = 20;
 /// message id.
 #[must_use]
 pub fn ends(id: &str) -> String {
-    let id = id.strip_prefix("sns-").and_then(|of_sns| of_sns.split('/').next()).unwrap_or(id);
+    let id = id.split_once("/arn:").map_or(id, |(of_sns, _)| of_sns.strip_prefix("sns-").unwrap_or(of_sns));
     let chars: Vec<_> = id.chars().collect();
     if chars.len() <= MAX_WHOLE_ID {
         return harmless(id);
@@ -117,6 +117,13 @@ impl ShortName {
             _ => new(text, String::new()),
         }
     }
+}
+
+/// Returns the last part of the ARN of a caller: a user's name, or a role's session. Another text is its own name.
+#[must_use]
+pub fn who(by: &str) -> String {
+    let is_arn = by.starts_with("arn:");
+    harmless(by.rsplit_once('/').filter(|_| is_arn).map_or(by, |(_, name)| name))
 }
 
 /// Writes a point in time to the second, in UTC: `2026-11-01 12:00:00`.
@@ -231,6 +238,11 @@ mod tests {
         ] {
             assert_eq!(name(&text), expected, "{text}");
         }
+        assert_eq!(
+            ["arn:aws:iam::123456789012:user/ada", "arn:aws:sts::123456789012:assumed-role/ops/bob", "a/b"]
+                .map(who),
+            ["ada", "bob", "a/b"]
+        );
         assert_eq!(ends("1931b4ce-2e28-4882-ae5e-a5d23c9d6fb6"), "1931b4ce…9d6fb6");
         let of_sns = "sns-1931b4ce-2e28-4882-ae5e-a5d23c9d6fb6/arn:aws:sns:eu-central-1:1:payments:43fe80b0";
         assert_eq!([ends("short"), ends(of_sns)], ["short", "1931b4ce…9d6fb6"]);

@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 use url::form_urlencoded;
 
 pub use filter::{Filter, GroupField};
-pub use page::{OneLetter, PageKind, Query};
+pub use page::{OneLetter, PageKind, Query, SortColumn};
 pub use pairs::BadQuery;
 pub(crate) use pairs::UnusedParameters;
 pub use range::PageRange;
@@ -28,13 +28,13 @@ impl Query {
     /// Creates a query for a page over the default time range.
     #[must_use]
     pub fn of(page: PageKind) -> Self {
-        Self { page, range: PageRange::default() }
+        Self { page, range: PageRange::default(), sort: None, refreshes: false }
     }
 
     /// Returns a query for another page over the same time range.
     #[must_use]
     pub fn to(&self, page: PageKind) -> Self {
-        Self { page, range: self.range }
+        Self { page, range: self.range, sort: None, refreshes: self.refreshes }
     }
 
     /// Reads an address of the local door: the path behind the token, and the part after the question mark.

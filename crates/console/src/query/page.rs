@@ -10,6 +10,42 @@ pub struct Query {
     pub page: PageKind,
     /// The time range that it shows.
     pub range: PageRange,
+    /// The column that its table is sorted by; `None` for the page's own order.
+    pub sort: Option<SortColumn>,
+    /// True if the page loads itself again every 30 seconds.
+    pub refreshes: bool,
+}
+
+/// A column that tables of groups are sorted by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SortColumn {
+    /// The name, in the order of the alphabet.
+    Name,
+    /// The letters that wait, most first.
+    Waiting,
+    /// The letters that were archived, most first.
+    Archived,
+    /// The letters that need a person, most first.
+    NeedYou,
+    /// The first of the letters, the earliest first.
+    Since,
+}
+
+impl SortColumn {
+    /// Every column.
+    pub const ALL: [Self; 5] = [Self::Name, Self::Waiting, Self::Archived, Self::NeedYou, Self::Since];
+
+    /// Returns the column's name in addresses.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Name => "name",
+            Self::Waiting => "waiting",
+            Self::Archived => "archived",
+            Self::NeedYou => "need",
+            Self::Since => "since",
+        }
+    }
 }
 
 /// A page.
@@ -38,6 +74,11 @@ pub enum PageKind {
     },
     /// One letter.
     Letter(OneLetter),
+    /// The letters, targets, topics and queues whose names contain a text.
+    Find {
+        /// The text.
+        text: String,
+    },
 }
 
 /// One letter, and where to look for it.

@@ -3,17 +3,21 @@
 use jiff::Timestamp;
 
 use super::filter::{Filter, GroupField};
-use super::page::{OneLetter, PageKind, Query};
+use super::page::{OneLetter, PageKind, Query, SortColumn};
 use super::range::PageRange;
 
 /// The longest text of a parameter, bytes. A key of S3 has at most 1,024.
 const MAX_PARAMETER_BYTES: usize = 2048;
 
+/// The parameter that a search is for, and the value for pages that load themselves again.
+const TEXT: &str = "text";
+const REFRESHES: &str = "on";
+
 /// The reason why a query is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadQuery {
     /// There is no page of this name.
-    #[error("there is no page {0:?}; there are now, groups, group, waiting and letter")]
+    #[error("there is no page {0:?}; there are now, groups, group, waiting, letter and find")]
     Page(String),
     /// The parameters are not an object.
     #[error("the parameters must be a JSON object")]
@@ -38,6 +42,12 @@ pub enum BadQuery {
     /// The field to group by cannot be read.
     #[error("by must be topic, subscription, target, error, cause, rule, reason or queue")]
     By,
+    /// The column to sort by cannot be read.
+    #[error("sort must be name, waiting, archived, need or since")]
+    Sort,
+    /// Whether the page loads itself again cannot be read.
+    #[error("refresh must be on, or be left out")]
+    Refresh,
     /// Waiting letters do not have the field.
     #[error("the list of letters that wait has no {0}: by must be another field")]
     ArchivedOnly(&'static str),
@@ -76,11 +86,17 @@ pub(super) fn write(query: &Query) -> (&'static str, Vec<(&'static str, String)>
             pairs.extend(log_query.clone().map(|id| ("log", id)));
             "letter"
         }
+        PageKind::Find { text } => {
+            pairs.push((TEXT, text.clone()));
+            "find"
+        }
     };
     match query.range {
         PageRange::Between(from, to) => pairs.extend([("from", from.to_string()), ("to", to.to_string())]),
         past @ PageRange::Past(_) => pairs.extend(past.name().map(|name| ("range", name))),
     }
+    pairs.extend(query.sort.map(|sort| ("sort", sort.name().to_owned())));
+    pairs.extend(query.refreshes.then(|| ("refresh", REFRESHES.to_owned())));
     (name, pairs)
 }
 
@@ -92,9 +108,15 @@ fn fields(of: &Filter) -> impl Iterator<Item = (&'static str, String)> {
 pub(super) fn read(page: &str, pairs: impl IntoIterator<Item = (String, String)>) -> Result<Query, BadQuery> {
     let mut left = UnusedParameters::new(pairs)?;
     let range = left.range()?;
+    let sort = left.sort()?;
+    let refreshes = match left.take("refresh").as_deref() {
+        None => false,
+        Some(REFRESHES) => true,
+        Some(_) => return Err(BadQuery::Refresh),
+    };
     let page = match page {
         "" | "now" => PageKind::Now,
-        "groups" => PageKind::Groups { by: left.by(GroupField::Topic)?, of: left.filter() },
+        "groups" => PageKind::Groups { by: left.by(GroupField::Target)?, of: left.filter() },
         "group" => PageKind::Group { of: left.filter() },
         "waiting" => match left.by(GroupField::Target)? {
             by if by.is_archived_only() => return Err(BadQuery::ArchivedOnly(by.name())),
@@ -105,10 +127,11 @@ pub(super) fn read(page: &str, pairs: impl IntoIterator<Item = (String, String)>
             key: left.take("key"),
             log_query: left.take("log"),
         }),
+        "find" => PageKind::Find { text: left.take(TEXT).unwrap_or_default().trim().to_owned() },
         other => return Err(BadQuery::Page(other.chars().take(40).collect())),
     };
     left.end()?;
-    Ok(Query { page, range })
+    Ok(Query { page, range, sort, refreshes })
 }
 
 /// Parameters that the reader has not used yet.
@@ -148,6 +171,13 @@ impl UnusedParameters {
 
     fn by(&mut self, default: GroupField) -> Result<GroupField, BadQuery> {
         self.take("by").map_or(Ok(default), |name| GroupField::named(&name).ok_or(BadQuery::By))
+    }
+
+    fn sort(&mut self) -> Result<Option<SortColumn>, BadQuery> {
+        let named = |name: String| {
+            SortColumn::ALL.into_iter().find(|column| column.name() == name).ok_or(BadQuery::Sort)
+        };
+        self.take("sort").map(named).transpose()
     }
 
     fn range(&mut self) -> Result<PageRange, BadQuery> {

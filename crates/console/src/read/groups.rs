@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use redrive_archive::topic_hash;
 use redrive_core::arn::Arn;
+use redrive_core::waiting::EndpointRecovery;
 
 use super::collect::{CollectedLetters, MAX_EXAMPLES};
 use super::content::ShownContent;
+use super::failing_targets::{FailingTarget, failing_targets};
 use super::index::{KEY_FIELDS, KeyTopic};
 use super::letter_counts::{ChartSpan, MAX_GROUP_ROWS, TimedCount, UnreplayedCount, largest};
 use super::letters::{ArchivedLetter, LetterFields, WaitingOne};
@@ -124,6 +126,8 @@ pub struct OneGroup {
     pub since: Option<Timestamp>,
     /// The lowest and the highest number of the retries that they wait for.
     pub next: Option<(u32, u32)>,
+    /// The state of the target, if the filter names one.
+    pub target: Option<FailingTarget>,
     /// The values of the other fields, in archived letters that were read and in waiting letters.
     pub fields: Vec<(GroupField, Vec<CommonValue>)>,
     /// The rule that most of the letters fall under.
@@ -248,8 +252,19 @@ impl PageGroups {
 
 impl OneGroup {
     /// Describes one group.
-    pub(crate) fn of(collected: &CollectedLetters, of: &Filter, span: ChartSpan) -> Self {
+    pub(crate) fn of(
+        collected: &CollectedLetters,
+        of: &Filter,
+        span: ChartSpan,
+        endpoints: &[EndpointRecovery],
+    ) -> Self {
         let is_sample = !is_told(of);
+        let target = of.get(GroupField::Target).filter(|target| !target.is_empty());
+        let target = target.and_then(|target| {
+            let known: Vec<_> = endpoints.iter().filter(|it| it.target.as_str() == target).cloned().collect();
+            let all = failing_targets(collected, &known, &span);
+            all.into_iter().find(|it| it.target.as_deref() == Some(target))
+        });
         let mut archived = TimedCount::default();
         if is_sample {
             collected.archived.iter().for_each(|letter| archived.add(1, letter.archived, &span));
@@ -273,6 +288,7 @@ impl OneGroup {
             more_waiting: collected.more_waiting,
             since: collected.waiting.iter().map(|letter| letter.since).min(),
             next: next.clone().min().zip(next.max()),
+            target,
             fields: fields.filter(|(field, values)| is_shown(*field, values)).collect(),
             rule,
             examples: examples.map(|(letter, said)| (letter.clone(), said.clone())).collect(),

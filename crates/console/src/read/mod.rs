@@ -5,17 +5,24 @@
 //! | `now` | the present state |
 //! | `waiting` | the waiting letters |
 //! | `letter` | one letter |
+//! | `find` | the result of a search |
 //! | `groups` | letters in groups, and one group |
 //! | `collect` | collects a page's letters, from the archive and the list |
 //! | `index` | counts letters by the archive's keys |
 //! | `letters` | letters as pages show them |
 //! | `policy` | the function's own policy |
+//! | `present_verdict` | what the present state means, in one sentence |
+//! | `failing_targets` | the endpoints that fail |
+//! | `error_words` | the codes of failures, in words |
 //! | `content` | the content of a letter |
 //! | `letter_counts` | counts over time |
 //! | `time_limits` | the time limits of a page |
 
 mod collect;
 mod content;
+mod error_words;
+mod failing_targets;
+mod find;
 mod groups;
 mod index;
 mod letter;
@@ -23,13 +30,17 @@ mod letter_counts;
 mod letters;
 mod now;
 mod policy;
+mod present_verdict;
 mod time_limits;
 mod waiting;
 
 pub(crate) use collect::{
-    LIST_REQUESTS, REQUESTS as COLLECT_REQUESTS, WaitingListPart, collect, read_waiting,
+    LIST_REQUESTS, REQUESTS as COLLECT_REQUESTS, WaitingListPart, collect, read_recoveries, read_waiting,
 };
 pub use content::{ContentMask, ShownContent};
+pub use error_words::{ErrorWords, bare_code, error_words, reason_words};
+pub use failing_targets::{FailingTarget, TargetState, needs_person};
+pub use find::SearchResult;
 pub use groups::{CommonValue, CountMethod, GroupValue, OneGroup, PageGroup, PageGroups};
 pub(crate) use index::MAX_KEY_GROUPS;
 pub use letter::{
@@ -41,5 +52,6 @@ pub use letters::{ArchivedLetter, LetterFields, WaitingOne};
 pub use now::{Alarm, MetricSeries, PresentState, QueueNow, is_alarm_of_stack, part_of};
 pub(crate) use now::{REQUESTS as NOW_REQUESTS, now};
 pub(crate) use policy::policy;
+pub use present_verdict::{BoundedCount, CountBound, PresentVerdict, VerdictLevel};
 pub(crate) use time_limits::PageDeadlines;
 pub use waiting::{WaitingGroup, WaitingSummary};

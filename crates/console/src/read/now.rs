@@ -1,4 +1,4 @@
-//! The present state: metrics by queue, endpoints, overrides, replays, alarms.
+//! The present state: failing targets, metrics by queue, overrides, replays, alarms.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,19 @@ use jiff::{SignedDuration, Timestamp};
 use redrive_aws::clients::failure_of_call;
 use redrive_core::arn::Arn;
 use redrive_core::policy::Override;
-use redrive_core::waiting::EndpointRecovery;
 use redrive_replay::{ReplayState, StoredReplays};
 use tokio::time::timeout_at;
 
-use super::collect::{read_overrides, read_recoveries, too_late, unread};
+use super::collect::{
+    CollectedLetters, REQUESTS as COLLECT_REQUESTS, collect, read_overrides, read_recoveries, too_late,
+    unread,
+};
+use super::failing_targets::{FailingTarget, failing_targets, needs_person};
 use super::letter_counts::{ChartSpan, PARTS};
+use super::present_verdict::{BoundedCount, CountBound};
 use super::time_limits::PageDeadlines;
 use crate::account::{BucketPrefix, ConsoleAccount, ConsoleClients};
+use crate::query::Filter;
 
 /// The most queues on the page. One call to `CloudWatch` answers 500 metrics, and a queue has five over time.
 /// <https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_GetMetricData.html>
@@ -35,9 +40,9 @@ const MAX_REPLAYS: usize = 8;
 /// The most alarms on the page.
 const MAX_ALARMS: i32 = 100;
 
-/// The most requests for this page: metrics twice, alarms, overrides, the function's configuration, the listing
+/// The most requests for this page: letters, metrics twice, alarms, overrides, the function's configuration, the listing
 /// of replays, their states, the endpoints, and a few repeats.
-pub(crate) const REQUESTS: u32 = 7 + 9 + 4;
+pub(crate) const REQUESTS: u32 = COLLECT_REQUESTS + 7 + 9 + 4;
 
 /// The present state.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -49,9 +54,20 @@ pub struct PresentState {
     pub to_expiry: Option<u64>,
     /// The number of queues that are not shown.
     pub further: usize,
-    /// The endpoints that are down, or were lately: those that went down last first; `None` if the account has no place
-    /// for them.
-    pub endpoints: Option<Vec<EndpointRecovery>>,
+    /// The endpoints whose letters fail, wait or were archived, the worst first.
+    pub targets: Vec<FailingTarget>,
+    /// The letters that need a person: archived in the time range, not on purpose, and not replayed.
+    pub need_you: BoundedCount,
+    /// The letters that wait for a retry.
+    pub waits: BoundedCount,
+    /// The letters that an override or a rule holds.
+    pub held: BoundedCount,
+    /// When the next and the last of the waiting letters are due.
+    pub due: Option<(Timestamp, Timestamp)>,
+    /// The letters by the time of their arrival, of those that wait or were archived.
+    pub span: Option<ChartSpan>,
+    /// True if the numbers by target are about a part of the letters.
+    pub is_sample: bool,
     /// The overrides that have not ended, including those that begin later; `None` if the account has no place
     /// for overrides.
     pub overrides: Option<Vec<Override>>,
@@ -154,27 +170,28 @@ pub(crate) async fn now(
     span: &ChartSpan,
     times: PageDeadlines,
 ) -> (PresentState, Vec<String>) {
-    let mut unread = Vec::new();
-    let (queues, recoveries, overrides, replays, alarms) = tokio::join!(
+    let all = Filter::default();
+    let (collected, queues, recoveries, overrides, replays, alarms) = tokio::join!(
+        Box::pin(collect(account, clients, &all, span, times)),
         timeout_at(times.end, metrics(account, clients, span)),
         read_recoveries(account, clients, times.end),
         read_overrides(account, clients, times.end),
         timeout_at(times.end, replays(account, clients)),
         timeout_at(times.end, alarms(account, clients)),
     );
+    let mut unread = collected.unread.clone();
     let queues = keep(queues.unwrap_or_else(|_| Err(too_late("the metrics"))), &mut unread);
     if queues.as_ref().is_some_and(|read| !read.is_whole) {
         unread.push("some data points of the metrics: CloudWatch did not give all of them".to_owned());
     }
     let present = account.clock.now();
     let recoveries = keep(recoveries, &mut unread).filter(|_| account.control.is_some());
-    let endpoints = recoveries.map(|mut recoveries| {
+    let endpoints: Vec<_> = recoveries.map_or_else(Vec::new, |mut recoveries| {
         recoveries.retain_possible(present);
         let told = recoveries.iter().filter(|it| it.down_since.is_some() || it.recovered_at.is_some());
-        let mut told: Vec<_> = told.cloned().collect();
-        told.sort_by_key(|it| std::cmp::Reverse((it.down_since, it.recovered_at)));
-        told
+        told.cloned().collect()
     });
+    let targets = failing_targets(&collected, &endpoints, span);
     let in_force = overrides.map(|overrides| {
         let overrides = overrides.all().iter().filter(|override_| !override_.has_ended(present));
         overrides.cloned().collect()
@@ -195,13 +212,55 @@ pub(crate) async fn now(
         queues,
         to_expiry,
         further: account.queues.len().saturating_sub(MAX_QUEUES),
-        endpoints,
+        need_you: need_you(&collected),
+        waits: listed(targets.iter().map(|it| it.waiting).sum(), collected.more_waiting),
+        held: listed(targets.iter().map(|it| it.held).sum(), collected.more_waiting),
+        due: due(&targets),
+        span: Some(*span),
+        is_sample: collected.more || collected.read < collected.index.letters || collected.more_waiting,
+        targets,
         overrides,
         replays,
         more_replays,
         alarms: alarms.map(|(alarms, _)| alarms),
     };
     (now, unread)
+}
+
+/// Counts the letters that need a person: those that the archive's keys count, less those of which it is known that a replay
+/// has sent them.
+fn need_you(collected: &CollectedLetters) -> BoundedCount {
+    let CollectedLetters { index, more, archived, .. } = collected;
+    let of_keys = index.groups.iter().filter(|(key, _)| key.reason.as_deref().is_none_or(needs_person));
+    let all: u64 = of_keys.map(|(_, count)| count.letters).sum();
+    let needing = archived.iter().filter(|it| it.fields.reason.as_deref().is_none_or(needs_person));
+    let (mut asked, mut sent) = (0_u64, 0_u64);
+    for letter in needing {
+        asked += u64::from(letter.replayed.is_some());
+        sent += u64::from(letter.replayed == Some(true));
+    }
+    let bound = match (*more || index.blind > 0, asked < all) {
+        (true, true) => CountBound::About,
+        (true, false) => CountBound::AtLeast,
+        (false, true) => CountBound::AtMost,
+        (false, false) => CountBound::Exact,
+    };
+    BoundedCount { letters: all.saturating_sub(sent), bound }
+}
+
+/// Returns a number of letters on the list of waiting letters. A letter stays there until it was due.
+fn listed(letters: u64, is_part: bool) -> BoundedCount {
+    let bound = match (letters, is_part) {
+        (0, false) => CountBound::Exact,
+        (_, false) => CountBound::AtMost,
+        (_, true) => CountBound::About,
+    };
+    BoundedCount { letters, bound }
+}
+
+fn due(targets: &[FailingTarget]) -> Option<(Timestamp, Timestamp)> {
+    let all = targets.iter().filter_map(|it| it.due);
+    all.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)))
 }
 
 fn keep<T>(read: Result<T, String>, unread: &mut Vec<String>) -> Option<T> {

@@ -3,12 +3,12 @@
 use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
 
-use super::link::link;
+use super::link::{link, titled_link};
 use crate::account::ConsoleAccount;
 use crate::page_host::PageHost;
-use crate::query::{GroupField, PageKind, PageRange, Query};
-use crate::read::{GroupValue, MAX_KEY_GROUPS, TimedCount, UnreplayedCount};
-use crate::text::{brief, harmless, thousands, utc};
+use crate::query::{GroupField, OneLetter, PageKind, PageRange, Query, SortColumn};
+use crate::read::{BoundedCount, CountBound, GroupValue, MAX_KEY_GROUPS, UnreplayedCount, VerdictLevel};
+use crate::text::{ShortName, brief, distance, ends, harmless, thousands, utc};
 
 /// What every part of a page needs to know.
 #[derive(Debug, Clone, Copy)]
@@ -28,20 +28,55 @@ pub(super) fn moment(at: Timestamp) -> Markup {
     html! { time datetime=(at.to_string()) { (utc(at)) } }
 }
 
-/// Says how long ago a time was, or how far ahead it is.
-pub(super) fn distance(at: Timestamp, now: Timestamp) -> String {
-    let seconds = |from: Timestamp, to: Timestamp| to.duration_since(from).unsigned_abs().as_secs();
-    if at > now {
-        format!("in {}", brief(seconds(now, at)))
-    } else {
-        format!("{} ago", brief(seconds(at, now)))
+/// Says how long ago a time was, or how far ahead it is. Its title is the time itself.
+pub(super) fn when(at: Timestamp, now: Timestamp) -> Markup {
+    html! { time datetime=(at.to_string()) title={ (utc(at)) " UTC" } { (distance(at, now)) } }
+}
+
+/// Shows a number of letters, with a sign if it is not exact. Its title says what the sign means.
+pub(super) fn bounded(number: BoundedCount) -> Markup {
+    let title = match number.bound {
+        CountBound::Exact => None,
+        CountBound::AtMost => Some("at most so many: some may be delivered, replayed or archived by now"),
+        CountBound::AtLeast => Some("at least so many: the page could not count all"),
+        CountBound::About => Some("about so many: the page could read only a part"),
+    };
+    html! { span title=[title] { (number.bound.sign()) (thousands(number.letters)) } }
+}
+
+/// Shows a state as a word in a coloured field.
+pub(super) fn pill(level: VerdictLevel, text: &str) -> Markup {
+    html! { span class={ "pill " (level_class(level)) } { (text) } }
+}
+
+/// Returns the class of what is so bad.
+pub(super) fn level_class(level: VerdictLevel) -> &'static str {
+    match level {
+        VerdictLevel::Bad => "bad",
+        VerdictLevel::Watch => "watch",
+        VerdictLevel::Fine => "fine",
     }
 }
 
-/// Shows the first and the last time of a count.
-pub(super) fn seen(count: &TimedCount) -> (Markup, Markup) {
-    let one = |at: Option<Timestamp>| at.map_or_else(|| html! { "-" }, moment);
-    (one(count.seen.map(|(first, _)| first)), one(count.seen.map(|(_, last)| last)))
+/// Shows the answer of a page: a sentence, and what stands below it.
+pub(super) fn verdict(level: VerdictLevel, says: &str, below: &Markup) -> Markup {
+    html! {
+        div class={ "verdict " (level_class(level)) } role="status" {
+            h1 { (harmless(says)) }
+            p { (below) }
+        }
+    }
+}
+
+/// Shows one of a page's numbers, with what it counts and a line below.
+pub(super) fn tile(level: Option<VerdictLevel>, number: &Markup, label: &str, below: &Markup) -> Markup {
+    html! {
+        div class={ "tile " (level.map_or("", level_class)) } {
+            dt { (label) }
+            dd class="figure" { (number) }
+            dd class="sub" { (below) }
+        }
+    }
 }
 
 /// Puts a value into words.
@@ -141,6 +176,33 @@ impl ViewContext<'_> {
     /// Returns a link to another page over the same time range.
     pub(super) fn to(&self, text: &str, page: PageKind) -> Markup {
         link(text, &self.query.to(page), self.door)
+    }
+
+    /// Returns a link by a short name, whose title is the whole name. What it is stands below.
+    pub(super) fn named(&self, text: &str, page: PageKind) -> Markup {
+        let ShortName { name, kind } = ShortName::of(text);
+        html! {
+            (titled_link(&name, Some(text), &self.query.to(page), self.door))
+            span class="sub" { (kind) }
+        }
+    }
+
+    /// Returns a link to a letter by the ends of its id, whose title is the whole id.
+    pub(super) fn letter(&self, id: &str, one: OneLetter) -> Markup {
+        titled_link(&ends(id), Some(id), &self.query.to(PageKind::Letter(one)), self.door)
+    }
+
+    /// Returns the head of a column by which the table can be sorted: a link, or plain text where it is sorted so.
+    pub(super) fn sortable(&self, name: &str, by: SortColumn, is_number: bool) -> Markup {
+        let is_sorted = self.query.sort == Some(by);
+        let class = is_number.then_some("number");
+        let order = if is_number { "descending" } else { "ascending" };
+        html! {
+            th scope="col" class=[class] aria-sort=[is_sorted.then_some(order)] {
+                @if is_sorted { (name) }
+                @else { (titled_link(name, Some(&format!("sort by {name}")), &Query { sort: Some(by), ..self.query.clone() }, self.door)) }
+            }
+        }
     }
 
     /// Returns links to the same page over other time ranges.

@@ -14,6 +14,8 @@ use crate::text::harmless;
 pub struct PageFrame<'a> {
     /// The page's title.
     pub title: &'a str,
+    /// True if the content has a heading of its own.
+    pub has_heading: bool,
     /// The query of the page; `None` for one of the door's own pages, such as a form.
     pub query: Option<&'a Query>,
     /// The account of the page.
@@ -36,12 +38,18 @@ impl PageFrame<'_> {
             header {
                 p class="stack" { "sns-redrive" @if let Some(stack) = &stack { " " strong { (stack) } } }
                 (self.navigation())
+                @if matches!(self.door, PageHost::Local(_)) { (self.search()) }
             }
             main id="content" {
-                h1 { (title) }
+                @if !self.has_heading { h1 { (title) } }
                 (content)
             }
-            @if let Some(footer) = self.footer { footer { p { (harmless(footer)) } } }
+            @if let Some(footer) = self.footer {
+                footer { p {
+                    (harmless(footer)) " "
+                    @if let (Some(query), PageHost::Local(_)) = (self.query, self.door) { (refreshing(query, self.door)) }
+                } }
+            }
         };
         let page = match self.door {
             PageHost::Local(_) => html! {
@@ -70,20 +78,38 @@ impl PageFrame<'_> {
         page.into_string()
     }
 
+    /// Returns the form that searches.
+    fn search(&self) -> Markup {
+        let range = self.query.and_then(|query| query.range.name());
+        let text = match self.query.map(|query| &query.page) {
+            Some(PageKind::Find { text }) => harmless(text),
+            _ => String::new(),
+        };
+        html! {
+            form role="search" method="get" action="find" {
+                label class="hidden" for="search" { "Search" }
+                input id="search" type="search" name="text" value=(text) maxlength="300" autocomplete="off"
+                    placeholder="Letter or message id, topic, queue or target";
+                @if let Some(range) = range { input type="hidden" name="range" value=(range); }
+                button type="submit" { "Search" }
+            }
+        }
+    }
+
     fn navigation(&self) -> Markup {
         let to = |page: PageKind| {
             self.query.map_or_else(|| Query::of(page.clone()), |query| query.to(page.clone()))
         };
         let pages = [
             ("Now", PageKind::Now),
-            ("Groups", PageKind::Groups { by: GroupField::Topic, of: Filter::default() }),
+            ("Letters", PageKind::Groups { by: GroupField::Target, of: Filter::default() }),
             ("Waiting", PageKind::Waiting { by: GroupField::Target, of: Filter::default() }),
         ];
         html! {
             nav aria-label="Pages" {
                 ul {
                     @for (name, page) in pages {
-                        @let is_here = self.query.is_some_and(|query| is_same(&query.page, &page));
+                        @let is_here = self.query.is_some_and(|query| is_of(&query.page, &page));
                         li class=[is_here.then_some("chosen")] aria-current=[is_here.then_some("page")] {
                             (link(name, &to(page), self.door))
                         }
@@ -97,7 +123,19 @@ impl PageFrame<'_> {
     }
 }
 
-/// Reports whether two pages have the same entry in the navigation.
-fn is_same(one: &PageKind, other: &PageKind) -> bool {
-    std::mem::discriminant(one) == std::mem::discriminant(other)
+/// Reports whether a page belongs to an entry of the navigation.
+fn is_of(page: &PageKind, entry: &PageKind) -> bool {
+    let is_group =
+        matches!((page, entry), (PageKind::Group { .. } | PageKind::Letter(_), PageKind::Groups { .. }));
+    is_group || std::mem::discriminant(page) == std::mem::discriminant(entry)
+}
+
+/// Links to the same page, read again, once or every half minute.
+fn refreshing(query: &Query, door: &PageHost) -> Markup {
+    let other = Query { refreshes: !query.refreshes, ..query.clone() };
+    html! {
+        (link("Read it again", query, door)) " "
+        @if query.refreshes { "It is read again every 30 s. " (link("Leave it as it is", &other, door)) }
+        @else { (link("Read it again every 30 s", &other, door)) }
+    }
 }

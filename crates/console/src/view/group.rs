@@ -1,21 +1,25 @@
 //! One group of letters.
 
+use jiff::Timestamp;
 use maud::{Markup, PreEscaped, html};
 use redrive_core::policy::{DeliverySpec, Policy, Rule, RuleAction};
 
 use super::action_links::{actions as acts, commands_only};
 use super::elements::{
-    ViewContext, at_most, column, distance, filter_text, letters, moment, not_replayed, section, seen, spark,
-    table, value,
+    ViewContext, bounded, column, filter_text, letters, moment, not_replayed, section, spark, table, tile,
+    value, verdict, when,
 };
 use super::groups::{filter, how_counted, until_due};
 use super::log_query;
+use super::now::state_words;
 use crate::operator_action::{ActionObject, ActionVerb, PageAction};
-use crate::query::{OneLetter, PageKind, PageRange};
-use crate::read::part_of;
-use crate::read::{ArchivedLetter, CommonValue, GroupValue, OneGroup, ShownContent, WaitingOne};
+use crate::query::{Filter, GroupField, OneLetter, PageKind, PageRange};
+use crate::read::{
+    ArchivedLetter, BoundedCount, CommonValue, CountBound, FailingTarget, GroupValue, OneGroup, ShownContent,
+    TargetState, VerdictLevel, WaitingOne, error_words, part_of,
+};
 use crate::schedule::{PendingRetries, Timetable, draw};
-use crate::text::{brief, clock, count, harmless, thousands};
+use crate::text::{ShortName, clock, count, distance, ends, harmless, span, thousands};
 
 /// The function's policy, or the reason why it is unknown.
 pub type KnownPolicy = Result<Policy, String>;
@@ -23,28 +27,188 @@ pub type KnownPolicy = Result<Policy, String>;
 /// Renders one group.
 #[must_use]
 pub fn group(group: &OneGroup, policy: Option<&KnownPolicy>, view: &ViewContext<'_>) -> Markup {
-    let (first, last) = seen(&group.archived);
+    let more = if group.counted.is_sample { group.counted.more_than_read() } else { group.counted.more };
     html! {
         (view.ranges())
-        (filter(&group.of, view, |of| PageKind::Group { of }))
-        (section("counts", "Letters", &html! {
-            dl class="facts" {
-                @let more = if group.counted.is_sample { group.counted.more_than_read() } else { group.counted.more };
-                div { dt { "archived" } dd { (letters(group.archived.letters, more)) } }
-                div { dt { "not replayed yet" } dd { (not_replayed(group.left, if more { u64::MAX } else { group.archived.letters })) } }
-                div { dt { "waiting" } dd { (at_most(group.waiting, group.more_waiting)) } }
-                @if let Some(since) = group.since {
-                    div { dt { "waiting since (UTC)" } dd { (moment(since)) } }
-                }
-                div { dt { "first archived (UTC)" } dd { (first) } }
-                div { dt { "last archived (UTC)" } dd { (last) } }
-                div { dt { "over time" } dd { (spark(&group.archived.parts, part_of(&group.span), 0)) } }
-            }
+        (trail(&group.of, view))
+        (answer(group, more, view))
+        (tiles(group, more, view))
+        @match &group.target {
+            Some(target) => (steps(target, group, view)),
+            None => (actions(group, view)),
+        }
+        (common(group, view))
+        (archived(&group.examples, view))
+        (waiting(&group.next_waiting, view))
+        (schedule(group, policy))
+        (section("counts", "How these numbers are made", &html! {
             @if group.waiting > 0 { (until_due(view)) }
             (how_counted(&group.counted))
+            p class="note" {
+                "Archived letters are those of " (moment(group.span.from)) " to " (moment(group.span.to)) " UTC; letters wait now."
+            }
         }))
-        (actions(group, view))
-        (section("fields", "What they have in common", &html! {
+        @let left_out = log_query::left_out(&group.of, view.account.requeue.as_ref());
+        (log_query::show(&log_query::of_group(&group.of), "latest 1,000", left_out, view))
+    }
+}
+
+/// Shows which letters the group has, and leads to the groups around it.
+fn trail(of: &Filter, view: &ViewContext<'_>) -> Markup {
+    html! {
+        nav class="trail" aria-label="The group" {
+            (view.to("Letters", PageKind::Groups { by: GroupField::Target, of: Filter::default() }))
+        }
+        (filter(of, view, |of| PageKind::Group { of }))
+    }
+}
+
+/// Returns the group's name in a sentence: `topic payments and error Http503`.
+fn name(of: &Filter) -> String {
+    let names: Vec<_> = of
+        .iter()
+        .map(|(field, value)| match value {
+            "" => format!("no {}", field.name()),
+            value => format!("{} {}", field.name(), ShortName::of(value).name),
+        })
+        .collect();
+    if names.is_empty() { "all letters".to_owned() } else { names.join(" and ") }
+}
+
+fn answer(group: &OneGroup, more: bool, view: &ViewContext<'_>) -> Markup {
+    let needs = group.target.as_ref().map_or(group.left.left, |target| target.need_you);
+    let Some(target) = &group.target else {
+        let about = if more { "at least " } else { "" };
+        let says = format!(
+            "{about}{} archived, {}, of {}.",
+            thousands(group.archived.letters),
+            match (group.waiting, group.more_waiting) {
+                (0, false) => "none waits".to_owned(),
+                (0, true) => "the list of those that wait was read in part".to_owned(),
+                (waiting, false) => format!("at most {} wait", thousands(waiting)),
+                (waiting, true) => format!("about {} wait", thousands(waiting)),
+            },
+            name(&group.of)
+        );
+        let level = match (needs, group.waiting) {
+            (1.., _) => VerdictLevel::Bad,
+            (0, 1..) => VerdictLevel::Watch,
+            (0, 0) => VerdictLevel::Fine,
+        };
+        return verdict(level, &says, &html! {});
+    };
+    let ShortName { name, kind } = ShortName::of(target.target.as_deref().unwrap_or_default());
+    let (level, word) = state_words(target.state);
+    let why = target.says().map_or(String::new(), |says| format!(": {says}"));
+    let says = match target.state {
+        TargetState::Fine | TargetState::Held | TargetState::Back(_) => format!("{name} is {word}."),
+        TargetState::Flows(_) => format!("{name} is back, and its letters flow."),
+        TargetState::GaveUp(_) => format!("Letters of {name} were archived{why}."),
+        _ => format!("{name} is {word}{why}."),
+    };
+    let topics: Vec<_> = target.topics.iter().map(|topic| ShortName::of(topic).name).collect();
+    let below = html! {
+        @if !kind.is_empty() { (kind) }
+        @if !topics.is_empty() { ", from " @if topics.len() == 1 { "topic " } @else { "topics " } (topics.join(", ")) }
+        "."
+        @if let Some(since) = target.state.since() { " Since " (when(since, view.now)) "." }
+        @if let Some(code) = &target.error { " " code { (harmless(code)) } }
+    };
+    verdict(level, &says, &below)
+}
+
+fn tiles(group: &OneGroup, more: bool, view: &ViewContext<'_>) -> Markup {
+    let some = |number: u64, level| (number > 0).then_some(level);
+    let waits = |number: u64| match (number, group.more_waiting) {
+        (0, false) => BoundedCount { letters: 0, bound: CountBound::Exact },
+        (letters, false) => BoundedCount { letters, bound: CountBound::AtMost },
+        (letters, true) => BoundedCount { letters, bound: CountBound::About },
+    };
+    let held = group.target.as_ref().map_or(0, |target| target.held);
+    let all = if more { u64::MAX } else { group.archived.letters };
+    html! {
+        dl class="tiles" {
+            (tile(some(group.left.left, VerdictLevel::Bad), &html! { (not_replayed(group.left, all)) }, "not replayed yet", &html! {
+                "of " (letters(group.archived.letters, more)) " archived"
+            }))
+            (tile(some(group.waiting, VerdictLevel::Watch), &bounded(waits(group.waiting.saturating_sub(held))), "wait for a retry", &html! {
+                @if let Some((next, last)) = group.target.as_ref().and_then(|it| it.due) {
+                    "next " (distance(next, view.now)) @if last > next { ", last " (distance(last, view.now)) }
+                } @else if let Some(since) = group.since { "the first came " (when(since, view.now)) }
+                @else { "none" }
+            }))
+            @if group.target.is_some() {
+                (tile(None, &bounded(waits(held)), "held", &html! { "by an override or a rule" }))
+            }
+            (tile(None, &html! { @match group.archived.seen { Some((_, last)) => (when(last, view.now)), None => "-" } }, "last archived", &html! {
+                @if let Some((first, _)) = group.archived.seen { "the first " (when(first, view.now)) }
+                @else { "none in this time" }
+            }))
+            (tile(None, &spark(&group.archived.parts, part_of(&group.span), 0), "archived over time", &html! {}))
+        }
+    }
+}
+
+/// Shows what one can do about a target, in the order in which one would do it.
+fn steps(target: &FailingTarget, group: &OneGroup, view: &ViewContext<'_>) -> Markup {
+    let letters = |since, until| ActionObject::Letters { of: group.of.clone(), since, until };
+    let act = |doing| PageAction { doing, on: letters(None, None) };
+    let until = until(view);
+    let words = target.error.as_deref().map(error_words);
+    let flows = matches!(target.state, TargetState::Down(_));
+    section(
+        "actions",
+        "What you can do",
+        &html! {
+            ol class="steps" {
+                @if let Some(words) = words.filter(|_| target.state.is_failing() || target.need_you > 0) {
+                    li { p { strong { "Mend it. " } (words.mend) } }
+                }
+                @if target.waiting > 0 {
+                    li {
+                        p {
+                            strong { "Wait. " }
+                            @if flows {
+                                "When it takes the first letter, the " (thousands(target.waiting))
+                                " that wait begin to flow within a minute, by themselves. Retry now wakes them at once."
+                            } @else {
+                                "Each letter is retried by its schedule. Retry now wakes them at once."
+                            }
+                        }
+                        (acts(&[ActionVerb::Retry, ActionVerb::Hold, ActionVerb::GiveUp].map(act), "An override", view))
+                    }
+                } @else {
+                    li {
+                        p { strong { "Stop it. " } "No letter waits. A hold keeps those that come." }
+                        (acts(&[act(ActionVerb::Hold)], "An override", view))
+                    }
+                }
+                @if target.need_you > 0 {
+                    li {
+                        p { strong { "Replay" } " the " (thousands(target.need_you)) " that were archived, when it works again." }
+                        (acts(&[PageAction { doing: ActionVerb::Replay, on: letters(Some(group.span.from), until) }], "A replay", view))
+                    }
+                }
+            }
+            (commands_only(view))
+        },
+    )
+}
+
+/// Returns the end of the time range for a replay. A range that ends now has none: letters that are archived while somebody
+/// reads the page belong to it.
+fn until(view: &ViewContext<'_>) -> Option<Timestamp> {
+    match view.query.range {
+        PageRange::Between(_, to) if to < view.now => Some(to),
+        _ => None,
+    }
+}
+
+fn common(group: &OneGroup, view: &ViewContext<'_>) -> Markup {
+    section(
+        "fields",
+        "What they have in common",
+        &html! {
             p class="note" {
                 "Counted among the newest " (count(group.counted.matching, "archived letter")) " of this group, which were "
                 "read, and "
@@ -65,9 +229,11 @@ pub fn group(group: &OneGroup, policy: Option<&KnownPolicy>, view: &ViewContext<
                         tbody { @for CommonValue { value: it, archived, waiting } in values {
                             tr {
                                 th scope="row" class="value" {
-                                    @if let Some(text) = filter_text(it) {
-                                        (view.to(&value(it), PageKind::Group { of: group.of.with(*field, text) }))
-                                    } @else { (value(it)) }
+                                    @match (filter_text(it), it) {
+                                        (Some(_), GroupValue::Known(text)) => (view.named(text, PageKind::Group { of: group.of.with(*field, text.as_str()) })),
+                                        (Some(text), _) => (view.to(&value(it), PageKind::Group { of: group.of.with(*field, text) })),
+                                        (None, _) => (value(it)),
+                                    }
                                 }
                                 td class="number" { (thousands(*archived)) }
                                 td class="number" { (thousands(*waiting)) }
@@ -76,13 +242,8 @@ pub fn group(group: &OneGroup, policy: Option<&KnownPolicy>, view: &ViewContext<
                     }
                 }
             }
-        }))
-        (schedule(group, policy))
-        (archived(&group.examples, view))
-        (waiting(&group.next_waiting, view))
-        @let left_out = log_query::left_out(&group.of, view.account.requeue.as_ref());
-        (log_query::show(&log_query::of_group(&group.of), "latest 1,000", left_out, view))
-    }
+        },
+    )
 }
 
 /// Shows the actions for the group.
@@ -90,13 +251,7 @@ fn actions(group: &OneGroup, view: &ViewContext<'_>) -> Markup {
     let letters = |since, until| ActionObject::Letters { of: group.of.clone(), since, until };
     let overrides = [ActionVerb::Hold, ActionVerb::Retry, ActionVerb::GiveUp];
     let overrides = overrides.map(|doing| PageAction { doing, on: letters(None, None) });
-    // A range that ends now has no `until`: letters that are archived while somebody reads the page belong to
-    // it.
-    let until = match view.query.range {
-        PageRange::Between(_, to) if to < view.now => Some(to),
-        _ => None,
-    };
-    let replay = PageAction { doing: ActionVerb::Replay, on: letters(Some(group.span.from), until) };
+    let replay = PageAction { doing: ActionVerb::Replay, on: letters(Some(group.span.from), until(view)) };
     section(
         "actions",
         "What you can do",
@@ -183,7 +338,7 @@ fn archived(examples: &[(ArchivedLetter, Option<ShownContent>)], view: &ViewCont
                 &html! { "The newest that were read" },
                 &html! {
                     (column("letter"))
-                    (column("archived (UTC)"))
+                    (column("archived"))
                     (column("lived"))
                     (column("retries made"))
                     (column("reason"))
@@ -196,7 +351,7 @@ fn archived(examples: &[(ArchivedLetter, Option<ShownContent>)], view: &ViewCont
             @for (letter, said) in examples {
                 @if let Some(said) = said {
                     details {
-                        summary { "What " (harmless(&letter.id)) " says" }
+                        summary { "What " span title=(harmless(&letter.id)) { (ends(&letter.id)) } " says" }
                         (super::content::said(said))
                     }
                 }
@@ -208,17 +363,13 @@ fn archived(examples: &[(ArchivedLetter, Option<ShownContent>)], view: &ViewCont
 fn archived_row(letter: &ArchivedLetter, view: &ViewContext<'_>) -> Markup {
     let lived = letter.arrived.map(|at| letter.archived.duration_since(at).unsigned_abs().as_secs());
     // SQS's message id is unique. A stranger can repeat the letter's own id.
-    let page = PageKind::Letter(OneLetter {
-        id: letter.message_id.clone(),
-        key: Some(letter.key.clone()),
-        log_query: None,
-    });
+    let one = OneLetter { id: letter.message_id.clone(), key: Some(letter.key.clone()), log_query: None };
     let text = |text: &Option<String>| text.as_deref().map_or_else(|| "-".to_owned(), harmless);
     html! {
         tr {
-            th scope="row" class="value" { (view.to(&letter.id, page)) }
-            td { (moment(letter.archived)) }
-            td { (lived.map_or_else(|| "-".to_owned(), brief)) }
+            th scope="row" class="value" { (view.letter(&letter.id, one)) }
+            td { (when(letter.archived, view.now)) }
+            td { (lived.map_or_else(|| "-".to_owned(), span)) }
             td { @if let Some((number, of)) = letter.retry { (number) " of " (of) } @else { "none" } }
             td { (text(&letter.fields.reason)) }
             td class="value" { (text(&letter.fields.error)) }
@@ -240,10 +391,9 @@ pub(super) fn waiting(letters: &[WaitingOne], view: &ViewContext<'_>) -> Markup 
                 &html! { "The next of them" },
                 &html! {
                     (column("letter"))
-                    (column("due (UTC)"))
                     (column("due"))
                     (column("retry"))
-                    (column("age"))
+                    (column("came"))
                     (column("after the error"))
                 },
                 &html! {
@@ -251,15 +401,14 @@ pub(super) fn waiting(letters: &[WaitingOne], view: &ViewContext<'_>) -> Markup 
                         @let error = letter.fields.error.clone().map_or(GroupValue::None, GroupValue::Known);
                         tr {
                             th scope="row" class="value" {
-                                (view.to(&letter.id, PageKind::Letter(OneLetter { id: letter.id.clone(), ..OneLetter::default() })))
+                                (view.letter(&letter.id, OneLetter { id: letter.id.clone(), ..OneLetter::default() }))
                             }
-                            td { (moment(letter.due)) }
-                            td { (distance(letter.due, view.now)) }
+                            td { (when(letter.due, view.now)) }
                             td class="value" {
                                 @if let Some(by) = &letter.held_by { "held by " (harmless(by)) }
                                 @else { (letter.retry.0) " of " (letter.retry.1) }
                             }
-                            td { (brief(view.now.duration_since(letter.since).unsigned_abs().as_secs())) }
+                            td { (when(letter.since, view.now)) }
                             td class="value" { (value(&error)) }
                         }
                     }

@@ -1,13 +1,15 @@
 //! Groups of letters.
 
+use std::cmp::Reverse;
+
+use jiff::Timestamp;
 use maud::{Markup, html};
 
 use super::elements::{
-    ViewContext, at_most, column, filter_text, letters, moment, not_replayed, number, scale, seen, spark,
-    table, value,
+    ViewContext, at_most, column, filter_text, letters, not_replayed, scale, spark, table, value, when,
 };
-use crate::query::{Filter, GroupField, PageKind};
-use crate::read::{CountMethod, PageGroups, part_of};
+use crate::query::{Filter, GroupField, PageKind, SortColumn};
+use crate::read::{CountMethod, GroupValue, PageGroup, PageGroups, part_of};
 use crate::text::{count, harmless, thousands};
 
 /// Renders groups of letters.
@@ -15,12 +17,6 @@ use crate::text::{count, harmless, thousands};
 pub fn groups(groups: &PageGroups, view: &ViewContext<'_>) -> Markup {
     let PageGroups { by, of, span, counted, left, rows, further, waiting, more_waiting } = groups;
     let page = |by| PageKind::Groups { by, of: of.clone() };
-    // Counts, times and charts of a row are about the same letters.
-    let archived = if counted.is_sample {
-        ["archived, of the letters read", "first of these (UTC)", "last of these (UTC)", "these over time"]
-    } else {
-        ["archived", "first archived (UTC)", "last archived (UTC)", "archived over time"]
-    };
     let all = match counted.is_narrower {
         // Letters that were not read may match the filter too, so the total is unknown.
         true if counted.more_than_read() => u64::MAX,
@@ -43,8 +39,6 @@ pub fn groups(groups: &PageGroups, view: &ViewContext<'_>) -> Markup {
             @else { strong { (at_most(*waiting, false)) } " wait for a retry." }
         }
         (missing(view))
-        @if *waiting > 0 { (until_due(view)) }
-        (how_counted(counted))
         @if rows.is_empty() {
             p class="none" {
                 @let is_cut = counted.is_sample && counted.more_than_read();
@@ -55,45 +49,78 @@ pub fn groups(groups: &PageGroups, view: &ViewContext<'_>) -> Markup {
                 }
             }
         } @else {
+            @let rows = sorted(rows, view.query.sort);
             (table(
                 "Groups",
-                &html! { "Letters by " (by.name()) },
                 &html! {
-                    (column(by.name()))
-                    (number(archived[0]))
-                    (number("not replayed yet"))
-                    (column(archived[1]))
-                    (column(archived[2]))
-                    (column(archived[3]))
-                    (number(if *more_waiting { "waiting, listed" } else { "waiting, at most" }))
-                    (column("since (UTC)"))
+                    "Letters by " (by.name())
+                    @if counted.is_sample { ", of the newest that were read" }
+                    ". The charts have one scale"
+                },
+                &html! {
+                    (view.sortable(by.name(), SortColumn::Name, false))
+                    (view.sortable("archived", SortColumn::Archived, true))
+                    (view.sortable("not replayed yet", SortColumn::NeedYou, true))
+                    (column("last archived"))
+                    (column("archived over time"))
+                    (view.sortable(if *more_waiting { "wait, listed" } else { "wait, at most" }, SortColumn::Waiting, true))
+                    (view.sortable("the first came", SortColumn::Since, false))
                 },
                 &html! {
                     @let full = scale(rows.iter().map(|row| row.archived.parts.as_slice()));
                     @for row in rows {
-                        @let (first, last) = seen(&row.archived);
                         tr {
-                            th scope="row" class="value" {
-                                @if let Some(text) = filter_text(&row.value) {
-                                    (view.to(&value(&row.value), PageKind::Group { of: of.with(*by, text) }))
-                                } @else { (value(&row.value)) }
-                            }
+                            th scope="row" class="value" { (group_name(row, *by, of, view)) }
                             td class="number" { (thousands(row.archived.letters)) }
                             td class="number" { (not_replayed(row.left, row.archived.letters)) }
-                            td { (first) }
-                            td { (last) }
+                            td { @if let Some((_, last)) = row.archived.seen { (when(last, view.now)) } @else { "-" } }
                             td { (spark(&row.archived.parts, part_of(span), full)) }
                             td class="number" {
                                 @if by.is_archived_only() { "-" } @else { (thousands(row.waiting)) }
                             }
-                            td { @if let Some(since) = row.since { (moment(since)) } @else { "-" } }
+                            td { @if let Some(since) = first_of(row) { (when(since, view.now)) } @else { "-" } }
                         }
                     }
                 },
             ))
         }
         @if *further > 0 { p class="note" { "And " (count(*further, "smaller group")) "." } }
+        details class="note" {
+            summary { "How these numbers are made" }
+            @if *waiting > 0 { (until_due(view)) }
+            (how_counted(counted))
+            p { "Archived letters are those of the time above; letters wait now. A letter was replayed if a replay has sent it." }
+        }
     }
+}
+
+fn group_name(row: &PageGroup, by: GroupField, of: &Filter, view: &ViewContext<'_>) -> Markup {
+    match (&row.value, filter_text(&row.value)) {
+        (GroupValue::Known(text), _) => view.named(text, PageKind::Group { of: of.with(by, text.as_str()) }),
+        (other, Some(text)) => view.to(&value(other), PageKind::Group { of: of.with(by, text) }),
+        (other, None) => html! { (value(other)) },
+    }
+}
+
+/// Returns when the first letter of a group came, as far as it is known.
+fn first_of(row: &PageGroup) -> Option<Timestamp> {
+    let archived = row.archived.seen.map(|(first, _)| first);
+    row.since.into_iter().chain(archived).min()
+}
+
+/// Returns the groups in the order of a column; without one, the largest first.
+fn sorted(rows: &[PageGroup], by: Option<SortColumn>) -> Vec<&PageGroup> {
+    let mut rows: Vec<_> = rows.iter().collect();
+    match by {
+        None => {}
+        Some(SortColumn::Name) => rows.sort_by_key(|row| value(&row.value).to_lowercase()),
+        Some(SortColumn::NeedYou) => rows.sort_by_key(|row| Reverse(row.left.left)),
+        Some(SortColumn::Archived) => rows.sort_by_key(|row| Reverse(row.archived.letters)),
+        Some(SortColumn::Waiting) => rows.sort_by_key(|row| Reverse(row.waiting)),
+        // Those without a time come last.
+        Some(SortColumn::Since) => rows.sort_by_key(|row| (first_of(row).is_none(), first_of(row))),
+    }
+    rows
 }
 
 /// Says which parts the account lacks.

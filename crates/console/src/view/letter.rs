@@ -1,21 +1,22 @@
 //! One letter.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
-use redrive_core::policy::DeferReason;
+use redrive_core::policy::{DeferReason, Policy, RuleAction};
 
 use super::action_links::{actions as acts, commands_only};
-use super::elements::{ViewContext, moment, section};
+use super::elements::{ViewContext, moment, section, verdict, when};
 use super::groups::until_due;
 use super::link::link;
 use super::log_query;
 use crate::operator_action::{ActionObject, ActionVerb, PageAction};
 use crate::query::{Filter, GroupField, OneLetter, PageKind, PageRange, Query};
 use crate::read::{
-    ArchivedLetter, LetterFields, LetterHistory, LetterLog, LetterLogLine, LetterReplay, WaitingOne,
-    letter_query, searched_from,
+    ArchivedLetter, LetterFields, LetterHistory, LetterLog, LetterLogLine, LetterReplay, VerdictLevel,
+    WaitingOne, bare_code, error_words, letter_query, needs_person, reason_words, searched_from,
 };
-use crate::text::{count, harmless};
+use crate::schedule::Timetable;
+use crate::text::{ShortName, count, distance, ends, harmless};
 
 /// An event in a letter's life.
 struct TimelineEvent {
@@ -23,27 +24,56 @@ struct TimelineEvent {
     says: String,
 }
 
-/// Renders one letter.
+/// Renders one letter. The policy tells when its last retry will be.
 #[must_use]
-pub fn letter(letter: &LetterHistory, one: &OneLetter, view: &ViewContext<'_>) -> Markup {
+pub fn letter(
+    letter: &LetterHistory,
+    one: &OneLetter,
+    policy: Option<&Policy>,
+    view: &ViewContext<'_>,
+) -> Markup {
     let archived = letter.archived.as_ref().map(|(archived, _)| archived);
     let fields = archived.map(|it| &it.fields).or(letter.waiting.as_ref().map(|it| &it.fields));
+    let id = archived.map_or(&one.id, |archived| &archived.id);
     html! {
         (view.ranges())
-        dl class="filter" {
-            div { dt { "letter" } dd {
-                (harmless(archived.map_or(&one.id, |archived| &archived.id)))
-                @if let Some(it) = archived.filter(|it| it.id != one.id) {
-                    @let all = OneLetter { id: it.id.clone(), key: Some(it.key.clone()), log_query: None };
-                    " " (view.to("with all messages of this id", PageKind::Letter(all)))
-                }
-            } }
-            @if let Some(archived) = archived {
-                div { dt { "SQS message" } dd { (harmless(&archived.message_id)) } }
-                div { dt { "lies in" } dd { (harmless(&archived.key)) } }
+        nav class="trail" aria-label="The letter" {
+            (view.to("Letters", PageKind::Groups { by: GroupField::Target, of: Filter::default() }))
+            @if let Some(target) = fields.and_then(|fields| fields.target.as_deref()) {
+                " / " (view.named(target, PageKind::Group { of: Filter::default().with(GroupField::Target, target) }))
             }
         }
-        @if let Some(fields) = fields { (values(fields, view)) }
+        (answer(letter, id, view))
+        (actions(archived, letter.waiting.as_ref(), view))
+        div class="columns" {
+            (section("life", "Its life", &html! {
+                @let events = life(letter, policy);
+                @if events.is_empty() { p { "Nothing is known of it." } } @else {
+                    ol class="life" { @for event in &events { li class=[event.at.is_none_or(|at| at > view.now).then_some("next")] {
+                        @if let Some(at) = event.at { (moment(at)) }
+                        " " (harmless(&event.says))
+                        @if let Some(at) = event.at { span class="sub" { (distance(at, view.now)) } }
+                    } } }
+                }
+                (log(&letter.log, one, view))
+            }))
+            (section("is", "What it is", &html! {
+                dl class="facts" {
+                    div { dt { "letter" } dd {
+                        code { (harmless(id)) }
+                        @if let Some(it) = archived.filter(|it| it.id != one.id) {
+                            @let all = OneLetter { id: it.id.clone(), key: Some(it.key.clone()), log_query: None };
+                            " " (view.to("with all messages of this id", PageKind::Letter(all)))
+                        }
+                    } }
+                    @if let Some(archived) = archived {
+                        div { dt { "SQS message" } dd { code { (harmless(&archived.message_id)) } } }
+                        div { dt { "lies in" } dd { code { (harmless(&archived.key)) } } }
+                    }
+                }
+                @if let Some(fields) = fields { (values(fields, view)) }
+            }))
+        }
         @if archived.is_none() && letter.waiting.is_none() {
             p class="note" {
                 "Neither the newest objects of the archive in this time nor the list of waiting letters has it. "
@@ -51,23 +81,46 @@ pub fn letter(letter: &LetterHistory, one: &OneLetter, view: &ViewContext<'_>) -
             }
             pre { code { (PageAction::find(&one.id, view.account.stack.as_deref())) } }
         }
-        (section("life", "Its life", &html! {
-            @let events = life(letter);
-            @if events.is_empty() { p { "Nothing is known of it." } } @else {
-                ol class="life" { @for event in &events { li {
-                    @if let Some(at) = event.at { (moment(at)) }
-                    " " (harmless(&event.says))
-                } } }
-            }
-            (log(&letter.log, one, view))
-        }))
-        (actions(archived, letter.waiting.as_ref(), view))
         @if let Some((_, Some(said))) = &letter.archived {
             (section("says", "What it says", &html! {
                 (super::content::said(said))
             }))
         }
         (log_query::show(&letter_query(&one.id), "first 500", None, view))
+    }
+}
+
+/// Says where the letter is, and what comes next.
+fn answer(letter: &LetterHistory, id: &str, view: &ViewContext<'_>) -> Markup {
+    let name = ends(id);
+    let archived = letter.archived.as_ref().map(|(archived, _)| archived);
+    if let Some(waiting) = &letter.waiting {
+        let (number, of) = waiting.retry;
+        let says = match &waiting.held_by {
+            Some(by) => format!("Letter {name} is held by {by}."),
+            None => format!("Letter {name} waits for retry {number} of {of}."),
+        };
+        let error = waiting.fields.error.as_deref().map(error_words);
+        let below = html! {
+            "Next " (when(waiting.due, view.now)) "."
+            @if let Some(words) = error { " The last attempt failed: " (words.says) "." }
+        };
+        return verdict(VerdictLevel::Watch, &says, &below);
+    }
+    let Some(archived) = archived else {
+        return verdict(VerdictLevel::Watch, &format!("Letter {name} was not found."), &html! {});
+    };
+    let reason = archived.fields.reason.as_deref().unwrap_or_default();
+    let below = html! {
+        "Archived " (when(archived.archived, view.now)) "."
+        @if let Some(words) = archived.fields.error.as_deref().map(error_words) { " The last attempt failed: " (words.says) "." }
+    };
+    match &letter.replayed {
+        Some(_) => verdict(VerdictLevel::Fine, &format!("Letter {name} was replayed."), &below),
+        None => {
+            let level = if needs_person(reason) { VerdictLevel::Bad } else { VerdictLevel::Watch };
+            verdict(level, &format!("Letter {name} was archived: {}.", reason_words(reason)), &below)
+        }
     }
 }
 
@@ -78,7 +131,7 @@ fn values(fields: &LetterFields, view: &ViewContext<'_>) -> Markup {
                 @if let Some(text) = fields.get(field) {
                     div {
                         dt { (field.name()) }
-                        dd { (view.to(text, PageKind::Group { of: Filter::default().with(field, text) })) }
+                        dd { (view.named(text, PageKind::Group { of: Filter::default().with(field, text) })) }
                     }
                 }
             }
@@ -124,7 +177,7 @@ fn log(log: &LetterLog, one: &OneLetter, view: &ViewContext<'_>) -> Markup {
     let (from, _) = view.query.range.at(view.now);
     let from = searched_from(from);
     let longest = PageRange::OFFERED[PageRange::OFFERED.len() - 1];
-    let longer = Query { page: view.query.page.clone(), range: longest };
+    let longer = Query { range: longest, ..view.query.clone() };
     html! {
         @if !matches!(log, LetterLog::None) {
             p class="note" {
@@ -155,7 +208,7 @@ fn without_log(mut query: Query) -> Query {
 }
 
 /// Merges all that is known about a letter, in the order of time.
-fn life(letter: &LetterHistory) -> Vec<TimelineEvent> {
+fn life(letter: &LetterHistory, policy: Option<&Policy>) -> Vec<TimelineEvent> {
     let mut events = Vec::new();
     if let Some((archived, _)) = &letter.archived
         && let Some(at) = archived.arrived
@@ -177,6 +230,7 @@ fn life(letter: &LetterHistory) -> Vec<TimelineEvent> {
     }
     if let Some(waiting) = &letter.waiting {
         events.push(waiting_event(waiting, &letter.log));
+        events.extend(policy.and_then(|policy| last_event(waiting, policy)));
     }
     events.sort_by_key(|event| event.at.unwrap_or(Timestamp::MAX));
     events
@@ -201,7 +255,29 @@ fn waiting_event(waiting: &WaitingOne, log: &LetterLog) -> TimelineEvent {
     let last = lines.iter().rfind(|line| line.message.as_deref() == Some(&waiting.message_id));
     let has_left = last.is_some_and(|line| ["delivered", "archived", "requeued"].contains(&&*line.outcome));
     let unless = if has_left { ", unless it has left its queue, as the log says" } else { "" };
-    TimelineEvent { at: Some(waiting.due), says: format!("retry {number} of {of} is due{unless}") }
+    let sooner = match (&waiting.held_by, waiting.fields.target.is_some()) {
+        (None, true) if !has_left => ", or sooner if its endpoint is back from an outage",
+        _ => "",
+    };
+    TimelineEvent { at: Some(waiting.due), says: format!("retry {number} of {of} is due{unless}{sooner}") }
+}
+
+/// Says when the last retry is due if all fail, and what comes after it. Attempts take time, and jitter shortens delays, so it
+/// is about then.
+fn last_event(waiting: &WaitingOne, policy: &Policy) -> Option<TimelineEvent> {
+    let (number, of) = waiting.retry;
+    let rule = policy.all_rules().find(|rule| Some(&rule.name) == waiting.fields.rule.as_ref())?;
+    if waiting.held_by.is_some() || number >= of || rule.action != RuleAction::Redrive {
+        return None;
+    }
+    let rows = Timetable::of(rule, u64::MAX).rows;
+    let offset = |retry: u32| rows.iter().find(|row| row.retry == retry).map(|row| row.since);
+    let wait = offset(of)?.checked_sub(offset(number)?)?;
+    let at = waiting.due.checked_add(SignedDuration::from_secs(i64::try_from(wait).ok()?)).ok()?;
+    Some(TimelineEvent {
+        at: Some(at),
+        says: format!("about now retry {of}, the last; if it fails, the letter is archived"),
+    })
 }
 
 /// Puts log lines into words. Hidings in a row without an attempt become one line.
@@ -233,7 +309,29 @@ fn lines_of(lines: &[LetterLogLine]) -> Vec<TimelineEvent> {
     events
 }
 
+/// Puts a line into words: what was tried, and what came of it.
 fn says(line: &LetterLogLine) -> String {
+    let target =
+        line.target.as_deref().map_or(String::new(), |target| format!(" to {}", ShortName::of(target).name));
+    let took = line.took.as_deref().map_or(String::new(), |took| format!(", in {took} ms"));
+    let due = line.due.as_deref().map_or(String::new(), |due| format!("; due again {due}"));
+    if let (Some((number, of)), Some(code)) = (&line.retry, &line.error) {
+        let failed = format!(
+            "retry {number} of {of}{target} failed: {} ({})",
+            error_words(code).says,
+            bare_code(code)
+        );
+        return match line.outcome.as_str() {
+            "deferred" => format!("{failed}{took}{due}"),
+            outcome => {
+                let reason = line.reason.as_deref().map_or(String::new(), |reason| format!(", {reason}"));
+                format!("{failed}{took}; {outcome}{reason}{due}")
+            }
+        };
+    }
+    if let (Some((number, of)), "delivered") = (&line.retry, line.outcome.as_str()) {
+        return format!("retry {number} of {of} delivered{target}{took}");
+    }
     let mut text = line.outcome.clone();
     let mut add = |before: &str, value: Option<&str>, after: &str| {
         if let Some(value) = value {

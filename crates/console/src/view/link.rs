@@ -13,12 +13,20 @@ use crate::text::harmless;
 /// `cwdb-action`, and the keyboard can reach and press a button, but not an `a` without an address.
 #[must_use]
 pub fn link(text: &str, to: &Query, door: &PageHost) -> Markup {
-    let text = harmless(text);
+    titled_link(text, None, to, door)
+}
+
+/// Returns a link whose title is the whole of what its text says in short.
+#[must_use]
+pub fn titled_link(text: &str, title: Option<&str>, to: &Query, door: &PageHost) -> Markup {
+    let (text, title) = (harmless(text), title.map(harmless));
     match door {
-        PageHost::Widget(_) if matches!(to.page, PageKind::Letter(_)) => html! { (text) },
-        PageHost::Local(_) => html! { a href=(to.to_address()) { (text) } },
+        PageHost::Widget(_) if matches!(to.page, PageKind::Letter(_)) => {
+            html! { span title=[title] { (text) } }
+        }
+        PageHost::Local(_) => html! { a href=(to.to_address()) title=[title] { (text) } },
         PageHost::Widget(widget) => html! {
-            button type="button" class="link" { (text) }
+            button type="button" class="link" title=[title] { (text) }
             cwdb-action action="call" endpoint=(widget.endpoint) display="widget" {
                 (to.to_parameters().to_string())
             }

@@ -8,6 +8,7 @@
 //! | `waiting` | the waiting letters |
 //! | `letter` | one letter |
 //! | `groups`, `group` | groups of letters, and one group |
+//! | `find` | the result of a search |
 //! | `content` | the content of a letter |
 //! | `log_query` | log queries, to copy |
 //! | `elements` | times, values, charts, links between pages |
@@ -17,6 +18,7 @@
 mod action_links;
 mod content;
 mod elements;
+mod find;
 mod frame;
 mod group;
 mod groups;
@@ -28,11 +30,12 @@ mod style;
 mod waiting;
 
 pub use elements::ViewContext;
+pub use find::find;
 pub use frame::PageFrame;
 pub use group::{KnownPolicy, group};
 pub use groups::groups;
 pub use letter::letter;
-pub use link::{action, link};
+pub use link::{action, link, titled_link};
 pub use now::now;
 pub use style::STYLE;
 pub use waiting::waiting;

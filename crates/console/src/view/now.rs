@@ -1,140 +1,301 @@
-//! The page *now*.
+//! The page *now*: a verdict, five numbers, the targets that fail, and what is in force.
 
+use jiff::SignedDuration;
 use maud::{Markup, html};
-use redrive_core::policy::Override;
-use redrive_core::waiting::EndpointRecovery;
+use redrive_core::policy::{Override, OverrideAction};
 use redrive_replay::{ReplayState, ReplayStatus};
 
-use super::elements::{ViewContext, column, moment, number, scale, section, spark, table};
+use super::elements::{
+    ViewContext, bounded, column, moment, number, pill, scale, section, spark, table, tile, verdict, when,
+};
 use super::link::action;
 use crate::operator_action::{ActionObject, ActionVerb, PageAction};
-use crate::page_host::{DoctorProgress, LocalConsole, PageHost};
+use crate::page_host::{DoctorProgress, LocalConsole, PageFinding, PageHost};
+use crate::pattern_words::pattern_words;
 use crate::query::{Filter, GroupField, PageKind};
-use crate::read::{Alarm, MetricSeries, PresentState, QueueNow};
-use crate::text::{brief, count, harmless, thousands};
+use crate::read::{
+    Alarm, FailingTarget, MetricSeries, PresentState, PresentVerdict, QueueNow, TargetState, VerdictLevel,
+    bare_code, part_of,
+};
+use crate::text::{ShortName, count, distance, harmless, span, thousands, who};
 
-/// Renders the present state.
+/// The most targets on the page. The page of letters has them all.
+const MAX_TARGETS: usize = 20;
+
+/// Renders the present state. `is_whole` is false if a part of it could not be read.
 #[must_use]
-pub fn now(now: &PresentState, view: &ViewContext<'_>) -> Markup {
+pub fn now(now: &PresentState, is_whole: bool, view: &ViewContext<'_>) -> Markup {
     html! {
         (view.ranges())
+        (answer(now, is_whole, view))
+        (tiles(now, view))
+        (targets(now, view))
         (alarms(now.alarms.as_deref(), view))
-        (endpoints(now.endpoints.as_deref(), view))
-        (queues(now, view))
+        (flow(now, view))
         (overrides(now.overrides.as_deref(), view))
         (replays(now, view))
+        (queues(now, view))
         @if let PageHost::Local(LocalConsole { doctor: Some(doctor), .. }) = view.door { (findings(doctor)) }
     }
 }
 
-fn alarms(alarms: Option<&[Alarm]>, view: &ViewContext<'_>) -> Markup {
-    section(
-        "alarms",
-        "Alarms that are on",
-        &html! {
-            @match alarms {
-                None => p class="note" { "Unknown: the page needs the stack's name, and cloudwatch:DescribeAlarms." },
-                Some([]) => p { "No alarm of the stack is on." },
-                Some(alarms) => (table(
-                    "Alarms",
-                    &html! { (count(alarms.len() as u64, "alarm")) },
-                    &html! { (column("alarm")) (column("on since (UTC)")) (column("what it means")) },
-                    &html! {
-                        @for alarm in alarms { tr {
-                            th scope="row" class="value" { (harmless(&alarm.name)) }
-                            td { @if let Some(since) = alarm.since { (moment(since)) " (" (super::elements::distance(since, view.now)) ")" } }
-                            td class="value" { (alarm.says.as_deref().map(harmless).unwrap_or_default()) }
-                        } }
-                    },
-                )),
+fn answer(now: &PresentState, is_whole: bool, view: &ViewContext<'_>) -> Markup {
+    let PresentVerdict { level, says, since } = PresentVerdict::of(now, is_whole, view.now);
+    let below = html! {
+        @if let Some(since) = since { "Since " (when(since, view.now)) ". " }
+        @if let Some(worst) = now.targets.first().filter(|_| level == VerdictLevel::Bad) {
+            @if let Some(target) = &worst.target {
+                (view.to("What to do", target_page(target)))
             }
-        },
-    )
+        }
+    };
+    verdict(level, &says, &below)
 }
 
-/// The most endpoints on the page.
-const MAX_ENDPOINTS: usize = 100;
-
-fn endpoints(endpoints: Option<&[EndpointRecovery]>, view: &ViewContext<'_>) -> Markup {
-    section(
-        "endpoints",
-        "Endpoints",
-        &html! {
-            @match endpoints {
-                None => p class="note" { "Not known." },
-                Some([]) => p { "No endpoint is down, and none was lately." },
-                Some(endpoints) => {
-                    @let down = endpoints.iter().filter(|it| it.down_since.is_some()).count() as u64;
-                    (table(
-                        "Table of endpoints",
-                        &html! { (count(down, "endpoint")) " down, " (thousands(endpoints.len() as u64 - down)) " back from an outage" },
-                        &html! {
-                            (column("endpoint"))
-                            (column("queue"))
-                            (column("state"))
-                            (column("last error"))
-                            (column("letters that wait for it"))
-                        },
-                        &html! { @for endpoint in endpoints.iter().take(MAX_ENDPOINTS) { (endpoint_row(endpoint, view)) } },
-                    ))
-                    @let further = endpoints.len().saturating_sub(MAX_ENDPOINTS);
-                    @if further > 0 { p class="note" { "And " (count(further as u64, "further endpoint")) ", which are not shown." } }
-                },
-            }
-        },
-    )
+/// Returns the page of a target.
+fn target_page(target: &str) -> PageKind {
+    PageKind::Group { of: Filter::default().with(GroupField::Target, target) }
 }
 
-fn endpoint_row(endpoint: &EndpointRecovery, view: &ViewContext<'_>) -> Markup {
-    let of = Filter::default().with(GroupField::Target, endpoint.target.as_str());
-    let since = |at| html! { (moment(at)) " (" (super::elements::distance(at, view.now)) ")" };
+fn tiles(now: &PresentState, view: &ViewContext<'_>) -> Markup {
+    let level = |letters: u64, bad| (letters > 0).then_some(bad);
+    let delivered: u64 = now.queues.iter().map(|queue| queue.delivered.sum()).sum();
+    let arrived: u64 =
+        now.queues.iter().filter(|queue| !queue.is_requeue).map(|queue| queue.arriving.sum()).sum();
+    let oldest = now.queues.iter().filter_map(|queue| queue.oldest).max();
     html! {
-        tr {
-            th scope="row" class="value" { (view.to(endpoint.target.as_str(), PageKind::Group { of })) }
-            td class="value" { (harmless(&endpoint.queue)) }
-            td {
-                @if let Some(at) = endpoint.down_since { "down since " (since(at)) }
-                @else if let Some(at) = endpoint.recovered_at { "back since " (since(at)) }
-            }
-            td class="value" { (endpoint.error.as_deref().map(harmless).unwrap_or_default()) }
-            td {
-                @if endpoint.down_since.is_some() { "wait until it takes a letter" }
-                @else if endpoint.is_done { "were woken" }
-                @else { "are being woken" }
+        dl class="tiles" {
+            (tile(level(now.need_you.letters, VerdictLevel::Bad), &bounded(now.need_you), "need you", &html! { "archived, not replayed" }))
+            (tile(level(now.waits.letters, VerdictLevel::Watch), &bounded(now.waits), "wait for a retry", &html! {
+                @if let Some((next, last)) = now.due {
+                    "next " (distance(next, view.now))
+                    @if last > next { ", last " (distance(last, view.now)) }
+                } @else if view.account.control.is_none() { "not known: no list is written" }
+                @else { "none is hidden for long" }
+            }))
+            (tile(None, &bounded(now.held), "held", &html! { (held_until(now, view)) }))
+            (tile(None, &html! { (thousands(delivered)) }, "delivered by retries", &html! {
+                @if now.queues.is_empty() { "no metrics" }
+                @else { "in this time; " (thousands(arrived)) " came" }
+            }))
+            @if let Some(left) = now.to_expiry {
+                @let danger = (left < 86_400).then_some(VerdictLevel::Bad);
+                (tile(danger, &html! { (span(left)) }, "until the first expires", &html! { "of those received lately" }))
+            } @else {
+                (tile(None, &html! { @if let Some(age) = oldest { (span(age)) } @else { "-" } }, "old is the oldest letter", &html! {
+                    "SQS drops letters at the end of their queue's retention"
+                }))
             }
         }
     }
 }
 
+/// Says until when letters are held, and by whom.
+fn held_until(now: &PresentState, view: &ViewContext<'_>) -> String {
+    let holds = now.overrides.iter().flatten();
+    let holds: Vec<_> = holds.filter(|it| it.action == OverrideAction::Hold && it.at <= view.now).collect();
+    match holds.as_slice() {
+        [] if now.held.letters > 0 => "by a rule, or by an override that ended".to_owned(),
+        [] => "no hold is in force".to_owned(),
+        [one] => match one.end() {
+            Some(end) => format!("ends {}, by {}", distance(end, view.now), who(&one.by)),
+            None => format!("until it is released, by {}", who(&one.by)),
+        },
+        more => format!("by {}", count(more.len() as u64, "override")),
+    }
+}
+
+fn alarms(alarms: Option<&[Alarm]>, view: &ViewContext<'_>) -> Markup {
+    let content = match alarms {
+        // No news: nothing to read.
+        Some([]) => return html! {},
+        None => {
+            html! { p class="note" { "Unknown: the page needs the stack's name, and cloudwatch:DescribeAlarms." } }
+        }
+        Some(alarms) => table(
+            "Alarms",
+            &html! { (count(alarms.len() as u64, "alarm")) },
+            &html! { (column("alarm")) (column("on since")) (column("what it means")) },
+            &html! {
+                @for alarm in alarms { tr {
+                    th scope="row" class="value" { span title=(harmless(&alarm.name)) { (alarm_name(&alarm.name, view)) } }
+                    td { @if let Some(since) = alarm.since { (when(since, view.now)) } }
+                    @let says = alarm.says.as_deref().map(harmless).unwrap_or_default();
+                    td class="value" title=(says) { (first_sentence(&says)) }
+                } }
+            },
+        ),
+    };
+    section("alarms", "Alarms that are on", &content)
+}
+
+fn first_sentence(text: &str) -> &str {
+    text.split_once(". ").map_or(text, |(first, _)| first)
+}
+
+/// Returns an alarm's name without the stack's, and without what CloudFormation adds.
+fn alarm_name(name: &str, view: &ViewContext<'_>) -> String {
+    let stack = view.account.stack.as_deref().unwrap_or_default();
+    let own = name.strip_prefix(stack).and_then(|rest| rest.strip_prefix('-')).unwrap_or(name);
+    let end = own.find("Alarm-").map_or(own.len(), |place| place + "Alarm".len());
+    harmless(&own[..end])
+}
+
+fn targets(now: &PresentState, view: &ViewContext<'_>) -> Markup {
+    let shown: Vec<_> = now.targets.iter().filter(|it| it.state != TargetState::Fine).collect();
+    let further = shown.len().saturating_sub(MAX_TARGETS) as u64;
+    let part = now.span.as_ref().map_or(SignedDuration::ZERO, part_of);
+    let content = html! {
+        @if shown.is_empty() {
+            p { "No letter fails, waits or needs a person." }
+        } @else {
+            (table(
+                "Table of targets",
+                &html! { (count(shown.len() as u64, "target")) @if now.is_sample { ", by the newest letters" } ". The charts have one scale" },
+                &html! {
+                    (column("target")) (column("state")) (column("what it says"))
+                    (number("wait")) (number("need you")) (column("letters that came")) (column("what you can do"))
+                },
+                &html! {
+                    @let full = scale(shown.iter().take(MAX_TARGETS).map(|it| it.came.parts.as_slice()));
+                    @for target in shown.iter().take(MAX_TARGETS) { (target_row(target, full, part, now.is_sample, view)) }
+                },
+            ))
+        }
+        @if further > 0 {
+            p class="note" {
+                "And " (count(further, "further target")) ": "
+                (view.to("all letters by target", PageKind::Groups { by: GroupField::Target, of: Filter::default() })) "."
+            }
+        }
+    };
+    section("targets", "Targets", &content)
+}
+
+fn target_row(
+    target: &FailingTarget,
+    full: u64,
+    part: SignedDuration,
+    is_sample: bool,
+    view: &ViewContext<'_>,
+) -> Markup {
+    let of = Filter::default().with(GroupField::Target, target.target.as_deref().unwrap_or_default());
+    let letters = || ActionObject::Letters { of: of.clone(), since: None, until: None };
+    let topics: Vec<_> = target.topics.iter().map(|topic| ShortName::of(topic).name).collect();
+    let about = if is_sample { "~ " } else { "" };
+    html! {
+        tr {
+            th scope="row" class="value" {
+                @match &target.target {
+                    Some(name) => (view.named(name, PageKind::Group { of: of.clone() })),
+                    None => (view.to("no endpoint is known", PageKind::Group { of: of.clone() })),
+                }
+                @if !topics.is_empty() { span class="sub" { "of " (topics.join(", ")) } }
+            }
+            td { (state(target, view)) }
+            td class="value" {
+                @if let Some(says) = target.says() { (says) }
+                @if let Some(code) = &target.error { span class="sub" title=(harmless(code)) { code { (harmless(bare_code(code))) } } }
+            }
+            td class="number" {
+                (about) (thousands(target.waiting))
+                @if target.held > 0 { span class="sub" { (thousands(target.held)) " held" } }
+            }
+            td class="number" { (about) (thousands(target.need_you)) }
+            td { (spark(&target.came.parts, part, full)) }
+            td class="do" {
+                @if target.waiting > 0 && target.target.is_some() {
+                    @let act = PageAction { doing: ActionVerb::Retry, on: letters() };
+                    @if act.names_its_letters() { (action(&act, view.account, view.door)) " " }
+                    @let act = PageAction { doing: ActionVerb::Hold, on: letters() };
+                    @if act.names_its_letters() { (action(&act, view.account, view.door)) }
+                }
+            }
+        }
+    }
+}
+
+/// Shows the state of a target, and since when it has it.
+pub(super) fn state(target: &FailingTarget, view: &ViewContext<'_>) -> Markup {
+    let (level, word) = state_words(target.state);
+    html! {
+        (pill(level, word))
+        @if let Some(since) = target.state.since() { span class="sub" { (when(since, view.now)) } }
+    }
+}
+
+/// Returns how bad a state is, and its word.
+pub(super) fn state_words(state: TargetState) -> (VerdictLevel, &'static str) {
+    match state {
+        TargetState::Down(_) => (VerdictLevel::Bad, "down"),
+        TargetState::Fails(_) => (VerdictLevel::Bad, "failing"),
+        TargetState::Throttles(_) => (VerdictLevel::Watch, "throttled"),
+        TargetState::GaveUp(_) => (VerdictLevel::Bad, "archived"),
+        TargetState::Flows(_) => (VerdictLevel::Fine, "back, letters flow"),
+        TargetState::Held => (VerdictLevel::Watch, "held"),
+        TargetState::Back(_) => (VerdictLevel::Fine, "back"),
+        TargetState::Fine => (VerdictLevel::Fine, "fine"),
+    }
+}
+
+/// Shows the letters that came and were delivered, over time.
+fn flow(now: &PresentState, view: &ViewContext<'_>) -> Markup {
+    let own = || now.queues.iter().filter(|queue| !queue.is_requeue);
+    let came = total(own().map(|queue| &queue.arriving));
+    let delivered = total(now.queues.iter().map(|queue| &queue.delivered));
+    let archived = total(now.queues.iter().map(|queue| &queue.archived));
+    if [&came, &delivered, &archived].iter().all(|it| it.sum() == 0) {
+        return html! {};
+    }
+    let full = scale([&came, &delivered, &archived].map(|it| it.parts.as_slice()));
+    section(
+        "flow",
+        "What came and what went",
+        &html! {
+            dl class="flow" {
+                @for (name, series) in [("came", &came), ("delivered", &delivered), ("archived", &archived)] {
+                    div { dt { (name) " " strong { (thousands(series.sum())) } } dd { (spark(&series.parts, series.part, full)) } }
+                }
+            }
+            p class="note" {
+                "From " (moment(view.query.range.at(view.now).0)) " to " (moment(view.query.range.at(view.now).1)) " UTC, on one scale."
+            }
+        },
+    )
+}
+
+fn total<'s>(all: impl Iterator<Item = &'s MetricSeries>) -> MetricSeries {
+    let mut total = MetricSeries::default();
+    for series in all {
+        total.part = series.part;
+        total.parts.resize(total.parts.len().max(series.parts.len()), 0);
+        for (sum, more) in total.parts.iter_mut().zip(&series.parts) {
+            *sum = sum.saturating_add(*more);
+        }
+    }
+    total
+}
 fn queues(now: &PresentState, view: &ViewContext<'_>) -> Markup {
     section(
         "queues",
         "Queues",
         &html! {
             @if now.queues.is_empty() {
-                p class="note" {
-                    "No queue of the function is known, or its metrics could not be read."
-                }
+                p class="note" { "No queue of the function is known, or its metrics could not be read." }
             } @else {
-                @if let Some(left) = now.to_expiry {
-                    p { "The next letter expires in " (brief(left)) ", among those received in the last 15 minutes." }
-                }
                 (table(
                     "Table of queues",
-                    &html! { "Letters over the time range. The columns after archived show the last 15 minutes" },
+                    &html! { "Letters in this time; the columns with about and the oldest, in the last 15 minutes" },
                     &html! {
                         (column("queue"))
-                        (column("arriving"))
-                        (column("delivered"))
-                        (column("archived"))
-                        (column("waiting hidden, about"))
-                        (column("not seen yet, about"))
-                        (column("oldest, received at most twice"))
+                        (number("came"))
+                        (number("delivered"))
+                        (number("archived"))
+                        (number("hidden, about"))
+                        (number("not received yet, about"))
+                        (number("the oldest came"))
                     },
-                    &html! {
-                        @let full = scale(now.queues.iter().flat_map(series).map(|it| it.parts.as_slice()));
-                        @for queue in &now.queues { (row(queue, full, view)) }
-                    },
+                    &html! { @for queue in &now.queues { (queue_row(queue, view)) } },
                 ))
             }
             @if matches!(view.door, PageHost::Widget(_)) && now.queues.iter().all(|queue| queue.is_requeue) {
@@ -145,25 +306,12 @@ fn queues(now: &PresentState, view: &ViewContext<'_>) -> Markup {
     )
 }
 
-/// Returns the series that a queue's row shows as bars.
-fn series(queue: &QueueNow) -> [&MetricSeries; 5] {
-    [&queue.arriving, &queue.delivered, &queue.archived, &queue.waiting, &queue.visible]
-}
-
-/// Returns the row of a queue. A bar is full at `full` letters.
-fn row(queue: &QueueNow, full: u64, view: &ViewContext<'_>) -> Markup {
+fn queue_row(queue: &QueueNow, view: &ViewContext<'_>) -> Markup {
     let page = PageKind::Groups {
         by: GroupField::Error,
         of: Filter::default().with(GroupField::Queue, &*queue.name),
     };
-    let sum =
-        |series: &MetricSeries| html! { (thousands(series.sum())) (spark(&series.parts, series.part, full)) };
-    let last = |series: &MetricSeries| {
-        html! {
-            (series.last.map_or_else(|| "-".to_owned(), thousands)) (spark(&series.parts, series.part, full))
-        }
-    };
-    let time = |seconds: Option<u64>| seconds.map_or_else(|| "-".to_owned(), brief);
+    let last = |series: &MetricSeries| series.last.map_or_else(|| "-".to_owned(), thousands);
     html! {
         tr {
             th scope="row" class="value" {
@@ -171,19 +319,19 @@ fn row(queue: &QueueNow, full: u64, view: &ViewContext<'_>) -> Markup {
                 // no link.
                 @if queue.is_requeue { (harmless(&queue.name)) " (requeue)" } @else { (view.to(&queue.name, page)) }
             }
-            td { (sum(&queue.arriving)) }
-            td { (sum(&queue.delivered)) }
-            td { (sum(&queue.archived)) }
-            td { (last(&queue.waiting)) }
-            td { (last(&queue.visible)) }
-            td { (time(queue.oldest)) }
+            td class="number" { (thousands(queue.arriving.sum())) }
+            td class="number" { (thousands(queue.delivered.sum())) }
+            td class="number" { (thousands(queue.archived.sum())) }
+            td class="number" { (last(&queue.waiting)) }
+            td class="number" { (last(&queue.visible)) }
+            td class="number" { @if let Some(age) = queue.oldest { (span(age)) " ago" } @else { "-" } }
         }
     }
 }
 
 fn overrides(overrides: Option<&[Override]>, view: &ViewContext<'_>) -> Markup {
     section(
-        "payments",
+        "overrides",
         "Overrides",
         &html! {
             @match overrides {
@@ -197,40 +345,40 @@ fn overrides(overrides: Option<&[Override]>, view: &ViewContext<'_>) -> Markup {
                             (count((overrides.len() - later) as u64, "override")) " in force"
                             @if later > 0 { ", " (thousands(later as u64)) " to begin later" }
                         },
-                        &html! {
-                            (column("override"))
-                            (column("does"))
-                            (column("letters"))
-                            (column("from (UTC)"))
-                            (column("until (UTC)"))
-                            (column("by"))
-                            (column("why"))
-                            (column("release"))
-                        },
-                        &html! {
-                            @for override_ in overrides {
-                                @let act = PageAction { doing: ActionVerb::Release, on: ActionObject::Override(override_.id.clone()) };
-                                tr {
-                                    th scope="row" class="value" { (harmless(&override_.id)) }
-                                    td { (override_.action.name()) }
-                                    td class="value" {
-                                        code { (harmless(&override_.pattern.to_string())) }
-                                        @if let Some(before) = override_.arrived_before { ", arrived before " (moment(before)) }
-                                        @if let Some(after) = override_.arrived_after { ", arrived " (moment(after)) " or later" }
-                                    }
-                                    td { (moment(override_.at)) @if override_.at > view.now { " (not yet)" } }
-                                    td { @if let Some(end) = override_.end() { (moment(end)) } @else { "it is released" } }
-                                    td class="value" { (harmless(&override_.by)) }
-                                    td class="value" { (harmless(&override_.why)) }
-                                    td { (action(&act, view.account, view.door)) }
-                                }
-                            }
-                        },
+                        &html! { (column("override")) (column("letters")) (column("until")) (column("why")) (column("what you can do")) },
+                        &html! { @for override_ in overrides { (override_row(override_, view)) } },
                     ))
                 },
             }
         },
     )
+}
+
+fn override_row(override_: &Override, view: &ViewContext<'_>) -> Markup {
+    let act = PageAction { doing: ActionVerb::Release, on: ActionObject::Override(override_.id.clone()) };
+    html! {
+        tr {
+            th scope="row" class="value" {
+                (pill(VerdictLevel::Watch, override_.action.name()))
+                span class="sub" { (harmless(&override_.id)) }
+            }
+            td class="value" {
+                @match pattern_words(&override_.pattern) {
+                    Some(words) => (words),
+                    None => code { (harmless(&override_.pattern.to_string())) },
+                }
+                @if let Some(before) = override_.arrived_before { span class="sub" { "arrived before " (moment(before)) } }
+                @if let Some(after) = override_.arrived_after { span class="sub" { "arrived " (moment(after)) " or later" } }
+            }
+            td {
+                @if let Some(end) = override_.end() { (when(end, view.now)) } @else { "it is released" }
+                @if override_.at > view.now { span class="sub" { "begins " (when(override_.at, view.now)) } }
+                @else { span class="sub" { "since " (when(override_.at, view.now)) } }
+            }
+            td class="value" { (harmless(&override_.why)) span class="sub" title=(harmless(&override_.by)) { (who(&override_.by)) } }
+            td class="do" { (action(&act, view.account, view.door)) }
+        }
+    }
 }
 
 fn replays(now: &PresentState, view: &ViewContext<'_>) -> Markup {
@@ -246,20 +394,9 @@ fn replays(now: &PresentState, view: &ViewContext<'_>) -> Markup {
                     "Table of replays",
                     &html! { "The latest" },
                     &html! {
-                        (column("replay"))
-                        (column("status"))
-                        (column("progress"))
-                        (number("sent"))
-                        (number("of"))
-                        (number("came back"))
-                        (column("begun (UTC)"))
-                        (column("by"))
-                        (column("why"))
-                        (column("what you can do"))
+                        (column("replay")) (column("progress")) (number("sent")) (number("came back")) (column("why")) (column("what you can do"))
                     },
-                    &html! {
-                        @for state in replays { (replay(state, view)) }
-                    },
+                    &html! { @for state in replays { (replay(state, view)) } },
                 ))
                 @if now.more_replays {
                     p class="note" { "There are earlier ones, which may still run. To see all: " code { "redrivectl replays" } }
@@ -282,19 +419,25 @@ fn replay(state: &ReplayState, view: &ViewContext<'_>) -> Markup {
         _ if state.abandoned => "cut off",
         _ => state.status.name(),
     };
-    let most = if state.exact { "" } else { "at most " };
+    let level = match state.status {
+        ReplayStatus::Done => VerdictLevel::Fine,
+        _ if state.is_unfinished() => VerdictLevel::Watch,
+        _ => VerdictLevel::Fine,
+    };
     html! {
         tr {
-            th scope="row" class="value" { (harmless(&state.id)) }
-            td { (status) }
+            th scope="row" class="value" { (pill(level, status)) span class="sub" { (harmless(&state.id)) } }
             td { (progress(state)) }
-            td class="number" { (thousands(state.counts.sent)) }
-            td class="number" { (most) (thousands(state.letters)) }
+            td class="number" {
+                (thousands(state.counts.sent))
+                span class="sub" { "of " @if !state.exact { "at most " } (thousands(state.letters)) }
+            }
             td class="number" { (thousands(state.came_back)) }
-            td { (moment(state.began)) }
-            td class="value" { (harmless(&state.by)) }
-            td class="value" { (state.request.why.as_deref().map(harmless).unwrap_or_default()) }
-            td {
+            td class="value" {
+                (state.request.why.as_deref().map(harmless).unwrap_or_default())
+                span class="sub" { span title=(harmless(&state.by)) { (who(&state.by)) } ", " (when(state.began, view.now)) }
+            }
+            td class="value" {
                 @for doing in doing.iter().filter(|doing| **doing != ActionVerb::Resume || !is_given) {
                     (action(&PageAction { doing: *doing, on: ActionObject::Replay(state.id.clone()) }, view.account, view.door)) " "
                 }
@@ -336,15 +479,32 @@ fn findings(doctor: &DoctorProgress) -> Markup {
         DoctorProgress::Found { at, findings } => html! {
             p class="note" { "Looked at " (moment(*at)) " UTC." }
             @if findings.is_empty() { p { "Nothing is wrong." } } @else {
-                ul { @for finding in findings { li {
-                    p {
-                        strong { (harmless(&finding.severity)) } " " (harmless(&finding.about)) ": " (harmless(&finding.says))
-                        span class="note" { " (" (harmless(&finding.check)) ")" }
-                    }
-                    @if let Some(fix) = &finding.fix { pre { code { (harmless(fix)) } } }
-                } } }
+                details {
+                    summary { (severities(findings)) }
+                    ul { @for finding in findings { li {
+                        p {
+                            strong { (harmless(&finding.severity)) } " " (harmless(&finding.about)) ": " (harmless(&finding.says))
+                            span class="note" { " (" (harmless(&finding.check)) ")" }
+                        }
+                        @if let Some(fix) = &finding.fix { pre { code { (harmless(fix)) } } }
+                    } } }
+                }
             }
         },
     };
-    section("doctor", "What the doctor finds", &content)
+    section("doctor", "What the doctor finds in the set-up", &content)
+}
+
+/// Counts findings by severity, in their order: the worst first.
+fn severities(findings: &[PageFinding]) -> String {
+    let mut counts: Vec<(&str, u64)> = Vec::new();
+    for finding in findings {
+        match counts.iter_mut().find(|(severity, _)| *severity == finding.severity) {
+            Some((_, number)) => *number += 1,
+            None => counts.push((&finding.severity, 1)),
+        }
+    }
+    let counts =
+        counts.into_iter().map(|(severity, number)| format!("{} {}", thousands(number), harmless(severity)));
+    counts.collect::<Vec<_>>().join(", ")
 }

@@ -3,12 +3,14 @@
 use maud::{Markup, html};
 
 use super::action_links::{actions, commands_only};
-use super::elements::{ViewContext, at_most, column, filter_text, moment, number, section, table, value};
+use super::elements::{
+    ViewContext, at_most, column, filter_text, moment, number, section, table, value, when,
+};
 use super::group::waiting as letters_one_by_one;
 use super::groups::{filter, missing, until_due};
 use crate::operator_action::{ActionObject, ActionVerb, PageAction};
 use crate::query::{GroupField, PageKind};
-use crate::read::{PARTS, WaitingSummary, part_of};
+use crate::read::{GroupValue, PARTS, WaitingSummary, part_of};
 use crate::text::{brief, count, harmless, thousands};
 
 /// The fields to group waiting letters by. The reason is missing: they have none yet.
@@ -61,17 +63,19 @@ pub fn waiting(waiting: &WaitingSummary, view: &ViewContext<'_>) -> Markup {
             (table(
                 "Groups",
                 &html! { "Letters that wait, by " (by.name()) },
-                &html! { (column(by.name())) (number(if *more { "letters listed" } else { "letters, at most" })) (column("first due (UTC)")) (column("last due (UTC)")) },
+                &html! { (column(by.name())) (number(if *more { "letters listed" } else { "letters, at most" })) (column("first due")) (column("last due")) },
                 &html! {
                     @for row in rows { tr {
                         th scope="row" class="value" {
-                            @if let Some(text) = filter_text(&row.value) {
-                                (view.to(&value(&row.value), PageKind::Group { of: of.with(*by, text) }))
-                            } @else { (value(&row.value)) }
+                            @match (&row.value, filter_text(&row.value)) {
+                                (GroupValue::Known(text), _) => (view.named(text, PageKind::Group { of: of.with(*by, text.as_str()) })),
+                                (other, Some(text)) => (view.to(&value(other), PageKind::Group { of: of.with(*by, text) })),
+                                (other, None) => (value(other)),
+                            }
                         }
                         td class="number" { (thousands(row.letters)) }
-                        td { (moment(row.due.0)) }
-                        td { (moment(row.due.1)) }
+                        td { (when(row.due.0, view.now)) }
+                        td { (when(row.due.1, view.now)) }
                     } }
                 },
             ))

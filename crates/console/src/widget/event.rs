@@ -91,7 +91,7 @@ mod tests {
         let (query, theme) = shown(json!({ "page": "now", "widgetContext": context() }));
         assert_eq!(theme, Theme::Dark);
         let range = PageRange::Between(at(NOON - HOUR), at(NOON));
-        assert_eq!(query, Ok(Query { page: PageKind::Now, range }));
+        assert_eq!(query, Ok(Query { range, ..Query::of(PageKind::Now) }));
     }
 
     #[test]

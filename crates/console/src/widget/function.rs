@@ -64,6 +64,11 @@ impl WidgetFunction {
         };
         let door = PageHost::Widget(DashboardWidget { endpoint: endpoint.to_owned(), theme });
         match query {
+            Ok(Query { page: PageKind::Find { .. }, .. }) => self.says(
+                "This page is not shown here",
+                "redrivectl serve searches, the widget does not.",
+                &door,
+            ),
             Ok(Query { page: PageKind::Letter(letter), .. }) => {
                 let words = format!(
                     "The life of letter {} is shown by redrivectl serve, not by the widget.",
@@ -90,7 +95,8 @@ impl WidgetFunction {
 
     /// Returns a page with a title and a sentence.
     fn says(&self, title: &str, words: &str, door: &PageHost) -> String {
-        let frame = PageFrame { title, query: None, account: &self.account, door, footer: None };
+        let frame =
+            PageFrame { title, has_heading: false, query: None, account: &self.account, door, footer: None };
         frame.put(&html! { p { (harmless(words)) } })
     }
 }

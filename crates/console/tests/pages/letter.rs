@@ -110,7 +110,7 @@ async fn a_life_is_put_together_from_archive_and_log() {
     let (answer, _, text) = page(&account, &address(&letter_id("a"), None, None)).await;
     assert_eq!(answer.unread, Vec::<String>::new());
     for says in [
-        format!("2026-11-01 10:00:00 deferred: failed, retry 3 of 12 to {WORKER} in 250 ms, error 503"),
+        "2026-11-01 10:00:00 retry 3 of 12 to payments-worker failed: it fails (503), in 250 ms".to_owned(),
         "2026-11-01 10:10:00 hidden again 3 times, without an attempt".to_owned(),
         "2026-11-01 10:40:00 archived: exhausted".to_owned(),
         "arrived in its queue".to_owned(),
@@ -251,7 +251,7 @@ async fn a_life_is_read_from_the_lines_themselves_where_the_log_has_no_fields() 
         _ => None,
     });
     let (_, _, text) = page(&with_log(shown_by(&config)), &address("mine", None, None)).await;
-    assert!(text.contains("2026-11-01 10:10:00 deferred: failed, retry 3 of 12, error 503"), "{text}");
+    assert!(text.contains("2026-11-01 10:10:00 retry 3 of 12 failed: it fails (503)"), "{text}");
     for other in ["10:20", "10:30", "10:40"] {
         assert!(!text.contains(&format!("2026-11-01 {other}")), "{text}");
     }

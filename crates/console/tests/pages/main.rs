@@ -92,11 +92,17 @@ fn rows(page: &ParsedPage, caption: &str) -> Vec<Vec<String>> {
             }
             "/th" | "/td" => in_cell = false,
             _ if in_caption => said.push_str(&element.text),
+            // What stands on a line of its own.
+            "span" if in_cell && element.attributes.get("class").is_some_and(|class| class == "sub") => {
+                let cell = rows.last_mut().unwrap().last_mut().unwrap();
+                cell.extend([" ", &element.text]);
+            }
             _ if in_cell => rows.last_mut().unwrap().last_mut().unwrap().push_str(&element.text),
             _ => {}
         }
     }
-    rows.into_iter().map(|row| row.into_iter().map(|cell| cell.trim().to_owned()).collect()).collect()
+    let words = |cell: String| cell.split_whitespace().collect::<Vec<_>>().join(" ");
+    rows.into_iter().map(|row| row.into_iter().map(words).collect()).collect()
 }
 
 /// A letter and its outcome.

@@ -2,7 +2,8 @@
 
 use proptest::prelude::*;
 use redrive_console::{
-    ActionObject, ActionVerb, BadQuery, Filter, GroupField, OneLetter, PageAction, PageKind, PageRange, Query,
+    ActionObject, ActionVerb, BadQuery, Filter, GroupField, OneLetter, PageAction, PageKind, PageRange,
+    Query, SortColumn,
 };
 
 fn filters() -> impl Strategy<Value = Filter> {
@@ -31,6 +32,7 @@ fn queries() -> impl Strategy<Value = Query> {
         filters().prop_map(|of| PageKind::Group { of }),
         (prop::sample::select(&WAITING[..]), filters()).prop_map(|(by, of)| PageKind::Waiting { by, of }),
         letter.prop_map(|(id, key, log_query)| PageKind::Letter(OneLetter { id, key, log_query })),
+        "\\S{0,30}".prop_map(|text| PageKind::Find { text }),
     ];
     let moment = |second: i64| jiff::Timestamp::from_second(second).unwrap();
     let range = prop_oneof![
@@ -41,7 +43,13 @@ fn queries() -> impl Strategy<Value = Query> {
         )
         .unwrap()),
     ];
-    (page, range).prop_map(|(page, range)| Query { page, range })
+    let sort = prop::option::of(prop::sample::select(&SortColumn::ALL[..]));
+    (page, range, sort, any::<bool>()).prop_map(|(page, range, sort, refreshes)| Query {
+        page,
+        range,
+        sort,
+        refreshes,
+    })
 }
 
 proptest! {
@@ -81,12 +89,14 @@ proptest! {
 #[test]
 fn bad_queries_are_refused_with_what_is_wrong() {
     for (path, query, problem) in [
-        ("admin", "", "there is no page \"admin\"; there are now, groups, group, waiting and letter"),
+        ("admin", "", "there is no page \"admin\"; there are now, groups, group, waiting, letter and find"),
         ("now", "x=1", "the page has no parameter \"x\""),
         ("groups", "by=body", "by must be topic, subscription, target, error, cause, rule, reason or queue"),
         ("waiting", "by=reason", "the list of letters that wait has no reason: by must be another field"),
         ("waiting", "by=cause", "the list of letters that wait has no cause: by must be another field"),
         ("groups", "error=a&error=b", "the parameter \"error\" is given twice"),
+        ("groups", "sort=size", "sort must be name, waiting, archived, need or since"),
+        ("now", "refresh=1", "refresh must be on, or be left out"),
         ("letter", "", "the page needs the parameter \"id\""),
     ] {
         assert_eq!(Query::from_address(path, query).unwrap_err().to_string(), problem);

@@ -1,11 +1,12 @@
 //! The preview of an override: the letters that it would affect, before it is written.
 
 use jiff::Timestamp;
+use redrive_console::pattern_words;
 use redrive_core::policy::{Override, OverrideAction, seconds_until};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::target_check::{UnknownResources, in_words};
+use super::target_check::UnknownResources;
 use super::wake::{MatchCounts, WAKE_DELAY};
 use crate::console::CommandEnd;
 use crate::output::CommandResult;
@@ -45,7 +46,7 @@ impl OverridePreview {
         let Self { override_, touched, .. } = self;
         let mut rows = Vec::new();
         let mut say = |what: &str, text: String| rows.push(vec![format!("  {what}"), text]);
-        if let Some(which) = in_words(&override_.pattern) {
+        if let Some(which) = pattern_words(&override_.pattern) {
             say("which", which);
         }
         say("match", harmless(&override_.pattern.to_string()));

@@ -7,12 +7,12 @@ use aws_sdk_sns::config::{Builder as SnsConfig, Region};
 use aws_sdk_sqs::config::Builder as SqsConfig;
 use aws_sdk_sqs::types::QueueAttributeName;
 use redrive_aws::clients::failure_of_call;
+use redrive_console::pattern_names;
 use redrive_core::arn::{Arn, ArnKind};
 use redrive_core::failure::Failure;
 use redrive_core::waiting::WaitingLetter;
 use serde_json::Value;
 
-use super::pattern_args::every;
 use crate::aws::{self, AwsAccess};
 use crate::tables::harmless;
 
@@ -80,35 +80,11 @@ impl UnknownResources {
     }
 }
 
-/// Returns the letters of a pattern in words; `None` if it has conditions that are not names.
-pub(super) fn in_words(pattern: &Value) -> Option<String> {
-    if *pattern == every() {
-        return Some("every letter".to_owned());
-    }
-    let part = |(name, condition): (&String, &Value)| {
-        let (_, _, what) = FIELDS.iter().find(|(field, ..)| field == name)?;
-        let named = named(condition);
-        let is_whole = condition.as_array().is_some_and(|items| items.len() == named.len());
-        is_whole.then(|| format!("{what} {}", harmless(&named.join(" or "))))
-    };
-    let parts: Option<Vec<_>> = pattern.as_object()?.iter().map(part).collect();
-    Some(parts?.join(", "))
-}
-
-/// Returns the ARNs and names in a condition. Other conditions name no resource.
-fn named(condition: &Value) -> Vec<String> {
-    let name = |item: &Value| {
-        let suffix = || item["suffix"].as_str()?.strip_prefix(':');
-        item.as_str().or_else(|| item["exactly"].as_str()).or_else(suffix).map(str::to_owned)
-    };
-    condition.as_array().into_iter().flatten().filter_map(name).collect()
-}
-
 /// Returns the ARNs and names that a pattern requires in a field, including its alternatives.
 fn anywhere(pattern: &Value, field: &str) -> Vec<String> {
     let alternatives = pattern["$or"].as_array().into_iter().flatten();
     let below = alternatives.flat_map(|one| anywhere(one, field));
-    named(&pattern[field]).into_iter().chain(below).collect()
+    pattern_names(&pattern[field]).into_iter().chain(below).collect()
 }
 
 /// Reports whether a resource exists. A name is looked up in the caller's account and region.

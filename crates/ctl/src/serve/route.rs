@@ -29,6 +29,9 @@ const FORM_WITHIN: Duration = Duration::from_secs(10);
 /// result at once.
 const MAX_JOB_WAIT: Duration = Duration::from_secs(2);
 
+/// The seconds after which a page loads again, if its visitor wants that.
+const REFRESH_SECONDS: u32 = 30;
+
 /// The seconds after which a job's page loads again.
 const RELOAD_SECONDS: u32 = 2;
 
@@ -79,7 +82,8 @@ async fn shown(session: &Rc<ServeSession>, path: &str, query: &str) -> ServeAnsw
         session.examine();
     }
     let shown = show(&query, &session.account, &session.door()).await;
-    ServeAnswer::page(shown.html)
+    let page = ServeAnswer::page(shown.html);
+    if query.refreshes { page.again_after(REFRESH_SECONDS) } else { page }
 }
 
 /// Reads a form.

@@ -10,7 +10,8 @@ use crate::tables::harmless;
 /// Puts the console's frame around a page.
 pub(super) fn framed(session: &ServeSession, title: &str, content: &Markup) -> String {
     let door = session.door();
-    PageFrame { title, query: None, account: &session.account, door: &door, footer: None }.put(content)
+    PageFrame { title, has_heading: false, query: None, account: &session.account, door: &door, footer: None }
+        .put(content)
 }
 
 /// Renders a page with one message.

@@ -1,0 +1,144 @@
+//! What the codes of failures mean, in words.
+
+use redrive_core::failure::{CUT_SHORT, DEADLINE_EXCEEDED, FUNCTION_ERROR, FUNCTION_TIMED_OUT};
+use redrive_core::policy::ArchiveReason;
+use redrive_core::waiting::ENDPOINT_DOWN;
+
+/// Returns a code without the prefix of SQS's older protocol.
+#[must_use]
+pub fn bare_code(code: &str) -> &str {
+    code.strip_prefix("AWS.SimpleQueueService.").unwrap_or(code)
+}
+
+/// What a failure means, and what mends it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ErrorWords {
+    /// The meaning, as the rest of a sentence: `the queue does not exist`.
+    pub says: String,
+    /// What a person does about it. `None` if the endpoint alone can mend it.
+    pub mend: &'static str,
+    /// True if the endpoint only asks for time.
+    pub throttles: bool,
+}
+
+/// Returns the words for a code.
+#[must_use]
+pub fn error_words(code: &str) -> ErrorWords {
+    let bare = bare_code(code);
+    let words = |says: &str, mend| ErrorWords { says: says.to_owned(), mend, throttles: false };
+    let wait = "See with its owner why it does not answer. The letters flow by themselves when it does.";
+    match bare {
+        "NonExistentQueue" | "QueueDoesNotExist" => words(
+            "the queue does not exist",
+            "Create the queue again, or give the subscription another endpoint.",
+        ),
+        "NotFound" | "NotFoundException" | "ResourceNotFoundException" => words(
+            "the endpoint does not exist",
+            "Create the function, the topic or the stream again, or give the subscription another endpoint.",
+        ),
+        "SubscriptionGone" => words("the subscription does not exist", "Subscribe the endpoint again."),
+        "AccessDenied" | "AccessDeniedException" | "AuthorizationError" | "AuthorizationErrorException" => {
+            words(
+                "a permission is missing",
+                "Name the endpoint in the stack's TargetQueueArns, TargetFunctionArns, TargetStreamArns or TargetTopicArns. In \
+             another account its own policy must allow the function's role too.",
+            )
+        }
+        ENDPOINT_DOWN => words("it is down, and no attempt was made", wait),
+        "Timeout" | CUT_SHORT | DEADLINE_EXCEEDED => words("it does not answer in time", wait),
+        FUNCTION_TIMED_OUT => words(
+            "the function runs longer than it may",
+            "Raise the function's timeout, or mend what it waits for.",
+        ),
+        "NoAnswer" => words("it closes the connection without an answer", wait),
+        "Unreachable" => words(
+            "no connection can be made",
+            "See whether the host name and the port are right, and whether a firewall lets the function in.",
+        ),
+        "AddressNotAllowed" => words(
+            "its address is private",
+            "The function calls public addresses only. Give the subscription another endpoint.",
+        ),
+        "Unhandled" | FUNCTION_ERROR => {
+            words("the function throws an error", "See the function's own log, and mend the function.")
+        }
+        "InvalidMessageContents" => words(
+            "the endpoint refuses the message's content",
+            "Replay the letter with an edited body, or leave it in the archive.",
+        ),
+        _ if is_kms(bare) => words(
+            "its key cannot be used",
+            "Enable the key, let its policy allow the function's role, and name it in TargetKmsKeyArns.",
+        ),
+        _ if is_throttle(bare) => ErrorWords { throttles: true, ..words("it takes no more for now", wait) },
+        _ => of_status(bare).unwrap_or_else(|| words("it fails", "Look up the code in the runbook.")),
+    }
+}
+
+/// Returns what the reason of an archived letter means, as the rest of a sentence.
+#[must_use]
+pub fn reason_words(reason: &str) -> &'static str {
+    let known = ArchiveReason::ALL.into_iter().find(|known| known.name() == reason);
+    match known {
+        Some(ArchiveReason::Exhausted) => "every retry of the schedule failed",
+        Some(ArchiveReason::Expiring) => "the queue would soon have dropped them",
+        Some(ArchiveReason::Rule) => "a rule archives them",
+        Some(ArchiveReason::Unrecognised) => "they name no subscription, and no rule says where they go",
+        Some(ArchiveReason::UndeliverableProtocol) => "only SNS can deliver by the subscription's protocol",
+        Some(ArchiveReason::Refused) => "the subscription is gone, or names another dead-letter queue",
+        Some(ArchiveReason::Permanent) => "the endpoint refused them for good",
+        Some(ArchiveReason::Unmarkable) => "there is no room for the mark that counts retries",
+        Some(ArchiveReason::Returned) => "they came back although the endpoint had taken them",
+        Some(ArchiveReason::Loop) => "they went round too often",
+        Some(ArchiveReason::GivenUp) => "an operator gave them up",
+        None => "the reason is not known to this version",
+    }
+}
+
+fn is_kms(code: &str) -> bool {
+    code.to_ascii_lowercase().starts_with("kms")
+}
+
+fn is_throttle(code: &str) -> bool {
+    code.contains("Throttl") || matches!(code, "OverLimit" | "TooManyRequestsException" | "SlowDown")
+}
+
+/// Returns the words for the status of a web server.
+fn of_status(code: &str) -> Option<ErrorWords> {
+    let status: u16 = code.strip_prefix("Http")?.parse().ok()?;
+    let mend = match status {
+        300..=399 => "SNS follows no redirect: subscribe the URL that it redirects to.",
+        401 | 403 => "Let the function in: allow the address that it calls from, or give it what it lacks.",
+        404 | 410 => "The path is gone: give the subscription the new URL.",
+        413 => "The server takes no message of this size: raise its limit.",
+        429 => "The server asks for time, and gets it. See whether it must take more at once.",
+        400..=499 => "The server refuses the message: see its log.",
+        _ => "See the server's log. The letters flow by themselves when it answers again.",
+    };
+    Some(ErrorWords { says: format!("it answers {status}"), mend, throttles: status == 429 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_has_words_and_what_to_do() {
+        for (code, says, throttles) in [
+            ("AWS.SimpleQueueService.NonExistentQueue", "the queue does not exist", false),
+            ("AccessDenied", "a permission is missing", false),
+            ("KMS.DisabledException", "its key cannot be used", false),
+            ("KmsDisabled", "its key cannot be used", false),
+            ("Unhandled", "the function throws an error", false),
+            ("Http503", "it answers 503", false),
+            ("Http429", "it answers 429", true),
+            ("ThrottlingException", "it takes no more for now", true),
+            ("Http", "it fails", false),
+            ("SomethingNew", "it fails", false),
+        ] {
+            let words = error_words(code);
+            assert_eq!((words.says.as_str(), words.throttles), (says, throttles), "{code}");
+            assert!(words.mend.ends_with('.'), "{code}");
+        }
+    }
+}

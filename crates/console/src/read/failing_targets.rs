@@ -1,0 +1,205 @@
+//! The endpoints that fail: their state, and how many letters wait for them or need a person.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use redrive_core::policy::ArchiveReason;
+use redrive_core::waiting::{ENDPOINT_DOWN, EndpointRecovery};
+
+use super::collect::CollectedLetters;
+use super::error_words::{error_words, reason_words};
+use super::letter_counts::{ChartSpan, TimedCount};
+use super::letters::{ArchivedLetter, WaitingOne};
+
+/// An endpoint whose letters fail, wait, or were archived.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FailingTarget {
+    /// Its name; `None` for letters that name no endpoint.
+    pub target: Option<String>,
+    /// Its state.
+    pub state: TargetState,
+    /// The code of the failure that counts: the one it is down with, else that of the newest letter.
+    pub error: Option<String>,
+    /// The reason why the newest letter that needs a person was archived.
+    pub reason: Option<String>,
+    /// The names of the letters' topics.
+    pub topics: BTreeSet<String>,
+    /// The letters that wait for a retry. A letter stays on the list until it would have been due.
+    pub waiting: u64,
+    /// The letters that an override or a rule holds.
+    pub held: u64,
+    /// The letters that need a person: archived, and not replayed.
+    pub need_you: u64,
+    /// The letters by the time of their arrival.
+    pub came: TimedCount,
+    /// When the next and the last of the waiting letters are due.
+    pub due: Option<(Timestamp, Timestamp)>,
+}
+
+/// The state of an endpoint. The worst comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TargetState {
+    /// Every attempt has failed for two minutes or more, since then.
+    Down(Timestamp),
+    /// Letters wait after a failure; the earliest came then.
+    Fails(Timestamp),
+    /// It asks for time; the earliest letter that waits came then.
+    Throttles(Timestamp),
+    /// It is back since then, and its letters are being woken.
+    Flows(Timestamp),
+    /// Nothing waits, but letters were archived, the last one then.
+    GaveUp(Timestamp),
+    /// Letters are held, and nothing is tried.
+    Held,
+    /// It is back since then, and its letters were woken.
+    Back(Timestamp),
+    /// Nothing waits for it, and nothing needs a person.
+    Fine,
+}
+
+/// The reasons of letters that were archived on purpose: nobody has to do anything about them.
+const ON_PURPOSE: [ArchiveReason; 2] = [ArchiveReason::Rule, ArchiveReason::GivenUp];
+
+/// Reports whether letters that were archived for a reason need a person.
+#[must_use]
+pub fn needs_person(reason: &str) -> bool {
+    ON_PURPOSE.iter().all(|on_purpose| on_purpose.name() != reason)
+}
+
+impl TargetState {
+    /// Reports whether letters fail or wait for the endpoint.
+    #[must_use]
+    pub fn is_failing(self) -> bool {
+        matches!(self, Self::Down(_) | Self::Fails(_) | Self::Throttles(_))
+    }
+
+    /// Returns the time that the state counts from.
+    #[must_use]
+    pub fn since(self) -> Option<Timestamp> {
+        match self {
+            Self::Down(at) | Self::Fails(at) | Self::Throttles(at) => Some(at),
+            Self::Flows(at) | Self::GaveUp(at) | Self::Back(at) => Some(at),
+            Self::Held | Self::Fine => None,
+        }
+    }
+}
+
+/// What letters say of an endpoint.
+#[derive(Default)]
+struct TargetLetters<'l> {
+    archived: Vec<&'l ArchivedLetter>,
+    waiting: Vec<&'l WaitingOne>,
+}
+
+/// Returns the endpoints of letters, and those that are down or were lately: the worst first.
+pub(crate) fn failing_targets(
+    collected: &CollectedLetters,
+    endpoints: &[EndpointRecovery],
+    span: &ChartSpan,
+) -> Vec<FailingTarget> {
+    let mut all: BTreeMap<Option<String>, TargetLetters<'_>> = BTreeMap::new();
+    for letter in &collected.archived {
+        all.entry(letter.fields.target.clone()).or_default().archived.push(letter);
+    }
+    for letter in &collected.waiting {
+        all.entry(letter.fields.target.clone()).or_default().waiting.push(letter);
+    }
+    for endpoint in endpoints {
+        all.entry(Some(endpoint.target.as_str().to_owned())).or_default();
+    }
+    let mut targets: Vec<_> = all
+        .into_iter()
+        .map(|(target, letters)| {
+            let known = endpoints.iter().filter(|known| Some(known.target.as_str()) == target.as_deref());
+            one_target(target.clone(), &letters, &known.collect::<Vec<_>>(), span)
+        })
+        .collect();
+    // The state's time does not order endpoints of one state: the one with most letters matters most.
+    targets.sort_by_key(|it| (rank(it.state), Reverse(it.need_you + it.waiting + it.held)));
+    targets
+}
+
+fn rank(state: TargetState) -> u8 {
+    match state {
+        TargetState::Down(_) => 0,
+        TargetState::Fails(_) => 1,
+        TargetState::Throttles(_) => 2,
+        TargetState::GaveUp(_) => 3,
+        TargetState::Flows(_) => 4,
+        TargetState::Held => 5,
+        TargetState::Back(_) => 6,
+        TargetState::Fine => 7,
+    }
+}
+
+fn one_target(
+    target: Option<String>,
+    letters: &TargetLetters<'_>,
+    known: &[&EndpointRecovery],
+    span: &ChartSpan,
+) -> FailingTarget {
+    let TargetLetters { archived, waiting } = letters;
+    let mut came = TimedCount::default();
+    archived.iter().for_each(|letter| came.add(1, letter.arrived.unwrap_or(letter.archived), span));
+    waiting.iter().for_each(|letter| came.add(1, letter.since, span));
+    let need: Vec<_> = archived.iter().filter(|letter| needs_person_now(letter)).collect();
+    let (held, retried): (Vec<_>, Vec<_>) = waiting.iter().partition(|letter| letter.held_by.is_some());
+    let down = known.iter().filter(|known| known.down_since.is_some()).min_by_key(|known| known.down_since);
+    // The error of a letter whose attempt was left out says nothing of its endpoint.
+    let told = |error: &Option<String>| error.clone().filter(|code| code != ENDPOINT_DOWN);
+    let of_waiting =
+        || retried.iter().filter_map(|it: &&&WaitingOne| Some((it.since, told(&it.fields.error)?))).max();
+    let of_archived =
+        || need.iter().filter_map(|it: &&&ArchivedLetter| Some((it.archived, told(&it.fields.error)?))).max();
+    let error = down.and_then(|known| known.error.clone());
+    let error = error.or_else(|| of_waiting().or_else(of_archived).map(|(_, code)| code));
+    let back = known.iter().filter(|known| known.down_since.is_none()).max_by_key(|known| known.recovered_at);
+    let flows = back.and_then(|known| known.recovered_at.map(|at| (at, known.is_done)));
+    let since = retried.iter().map(|letter| letter.since).min();
+    let state = if let Some(since) = down.and_then(|known| known.down_since) {
+        TargetState::Down(since)
+    } else if let Some((at, false)) = flows {
+        TargetState::Flows(at)
+    } else if let Some(since) = since {
+        if error.as_deref().is_some_and(|code| error_words(code).throttles) {
+            TargetState::Throttles(since)
+        } else {
+            TargetState::Fails(since)
+        }
+    } else if let Some(last) = need.iter().map(|letter| letter.archived).max() {
+        TargetState::GaveUp(last)
+    } else if !held.is_empty() {
+        TargetState::Held
+    } else {
+        flows.map_or(TargetState::Fine, |(at, _)| TargetState::Back(at))
+    };
+    let topics = archived.iter().map(|it| &it.fields).chain(waiting.iter().map(|it| &it.fields));
+    let due = retried.iter().map(|letter| letter.due);
+    FailingTarget {
+        target,
+        state,
+        error,
+        reason: need.iter().max_by_key(|it| it.archived).and_then(|it| it.fields.reason.clone()),
+        topics: topics.filter_map(|fields| fields.topic.clone()).collect(),
+        waiting: retried.len() as u64,
+        held: held.len() as u64,
+        need_you: need.len() as u64,
+        came,
+        due: due.clone().min().zip(due.max()),
+    }
+}
+
+impl FailingTarget {
+    /// Returns what its failure means, as the rest of a sentence: `the queue does not exist`. `None` if no failure is known.
+    #[must_use]
+    pub fn says(&self) -> Option<String> {
+        let of_reason = || self.reason.as_deref().map(|reason| reason_words(reason).to_owned());
+        self.error.as_deref().map(|code| error_words(code).says).or_else(of_reason)
+    }
+}
+
+/// Reports whether an archived letter needs a person. One of which nobody knows whether a replay sent it may.
+fn needs_person_now(letter: &ArchivedLetter) -> bool {
+    letter.replayed != Some(true) && letter.fields.reason.as_deref().is_none_or(needs_person)
+}

@@ -1,0 +1,147 @@
+//! The answer of the page *Now*, in one sentence and five numbers.
+
+use jiff::Timestamp;
+
+use super::failing_targets::{FailingTarget, TargetState};
+use super::now::PresentState;
+use crate::text::{ShortName, count, span};
+
+/// The time before a letter expires from which on it is in danger.
+const DANGER_SECONDS: u64 = 86_400;
+
+/// The answer to "what is wrong, and since when?".
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PresentVerdict {
+    /// How bad it is.
+    pub level: VerdictLevel,
+    /// One or two sentences.
+    pub says: String,
+    /// Since when, where it is known.
+    pub since: Option<Timestamp>,
+}
+
+/// How bad it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum VerdictLevel {
+    /// Nothing fails, and no letter needs a person.
+    Fine,
+    /// Nobody is needed now, but something waits, or not everything can be seen.
+    Watch,
+    /// Somebody is needed.
+    Bad,
+}
+
+/// A number of letters, and how certain it is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct BoundedCount {
+    /// The number.
+    pub letters: u64,
+    /// How certain it is.
+    pub bound: CountBound,
+}
+
+/// How certain a number is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum CountBound {
+    /// It is exact.
+    #[default]
+    Exact,
+    /// There may be fewer.
+    AtMost,
+    /// There may be more.
+    AtLeast,
+    /// There may be more or fewer.
+    About,
+}
+
+impl CountBound {
+    /// Returns the sign before the number: `≤ `, `≥ `, `~ `, or nothing.
+    #[must_use]
+    pub fn sign(self) -> &'static str {
+        match self {
+            Self::Exact => "",
+            Self::AtMost => "≤ ",
+            Self::AtLeast => "≥ ",
+            Self::About => "~ ",
+        }
+    }
+}
+
+impl PresentVerdict {
+    /// Judges the present state. `is_whole` is false if a part of it could not be read.
+    #[must_use]
+    pub fn of(now: &PresentState, is_whole: bool, present: Timestamp) -> Self {
+        let failing: Vec<_> = now.targets.iter().filter(|it| it.state.is_failing()).collect();
+        let mut says = Vec::new();
+        match failing.as_slice() {
+            [] => {}
+            [one] => says.push(one_fails(one)),
+            more => says.push(format!("{} are failing.", count(more.len() as u64, "target"))),
+        }
+        let need = now.need_you.letters;
+        if need > 0 {
+            let letters = count(need, "letter");
+            let verb = if need == 1 { "needs" } else { "need" };
+            says.push(format!("{}{letters} {verb} you.", now.need_you.bound.sign()));
+        }
+        if let Some(left) = now.to_expiry.filter(|left| *left < DANGER_SECONDS) {
+            says.push(format!("A letter expires in {}.", span(left)));
+        }
+        let alarms = now.alarms.as_ref().map_or(0, Vec::len) as u64;
+        let is_bad = !says.is_empty();
+        if alarms > 0 && !is_bad {
+            let is = if alarms == 1 { "is" } else { "are" };
+            says.push(format!("{} {is} on.", count(alarms, "alarm")));
+        }
+        if says.is_empty() {
+            says.push(quiet(now, is_whole));
+        } else if !is_whole {
+            says.push("Not everything could be read.".to_owned());
+        }
+        let level = if is_bad {
+            VerdictLevel::Bad
+        } else if alarms > 0 || !is_whole || now.held.letters > 0 {
+            VerdictLevel::Watch
+        } else {
+            VerdictLevel::Fine
+        };
+        let of_targets = failing.iter().filter_map(|it| it.state.since()).min();
+        let of_archive = now
+            .targets
+            .iter()
+            .filter(|it| it.need_you > 0)
+            .filter_map(|it| it.came.seen)
+            .map(|(first, _)| first)
+            .min();
+        let of_alarms = now.alarms.iter().flatten().filter_map(|alarm| alarm.since).min();
+        let since = of_targets.or(of_archive.filter(|_| need > 0)).or(of_alarms);
+        Self { level, says: says.join(" "), since: since.filter(|since| *since <= present) }
+    }
+}
+
+fn one_fails(target: &FailingTarget) -> String {
+    let name = target
+        .target
+        .as_deref()
+        .map_or("Letters without an endpoint".to_owned(), |it| ShortName::of(it).name);
+    let why = target.says().map_or(String::new(), |says| format!(": {says}"));
+    match target.state {
+        TargetState::Down(_) => format!("{name} is down{why}."),
+        TargetState::Throttles(_) => format!("{name} is throttled{why}."),
+        _ => format!("{name} is failing{why}."),
+    }
+}
+
+fn quiet(now: &PresentState, is_whole: bool) -> String {
+    if !is_whole {
+        return "No failure is seen, but not everything could be read.".to_owned();
+    }
+    match (now.held.letters, now.waits.letters) {
+        (0, 0) => "Nothing is failing, and no letter waits.".to_owned(),
+        (0, _) => "Nothing is failing. Letters wait for their retries.".to_owned(),
+        (held, _) => format!(
+            "Nothing is failing. {} held.",
+            if held == 1 { "1 letter is".to_owned() } else { format!("{} are", count(held, "letter")) }
+        ),
+    }
+}
