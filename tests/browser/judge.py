@@ -2,7 +2,10 @@
 
 from dataclasses import dataclass
 
-WIDTHS = (320, 768, 1280, 1920)
+# The last is 1,280 pixels at 200 % zoom.
+WIDTHS = (1024, 1280, 1920, 2560, 640)
+# From this width on, no table scrolls by itself.
+WHOLE_FROM = 1024
 THEMES = ("light", "dark")
 # What can be reached with the keyboard, of what is shown.
 FOCUSABLE = "a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex]:not([tabindex='-1'])"
@@ -55,14 +58,20 @@ PARTS = """html => {
 
 
 def too_wide(page):
-    """By how many pixels the page can be scrolled sideways; and what sticks out, for the message."""
-    return page.evaluate("""() => {
+    """By how many pixels the page, or a table of a wide one, can be scrolled sideways; and what sticks out."""
+    return page.evaluate(
+        """whole => {
+      const cut = [...document.querySelectorAll('.wide')].filter(
+        table => document.documentElement.clientWidth >= whole && table.scrollWidth > table.clientWidth + 1);
+      if (cut.length) return [cut[0].scrollWidth - cut[0].clientWidth, [cut[0].getAttribute('aria-label')]];
       const root = document.scrollingElement, more = root.scrollWidth - root.clientWidth;
       const out = [...document.querySelectorAll('body *')]
         .filter(element => element.getBoundingClientRect().right > root.clientWidth + 1)
         .map(element => `${element.tagName}.${element.className}`.slice(0, 60));
       return more > 0 ? [more, out.slice(0, 8)] : null;
-    }""")
+    }""",
+        WHOLE_FROM,
+    )
 
 
 def by_keyboard(page):

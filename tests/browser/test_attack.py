@@ -9,7 +9,7 @@ from test_widget import UNSEEN
 
 from local.console import Served
 
-FORGED = "script:not([integrity]), iframe, img, cwdb-action, [onerror], [onload], [onclick], h1:has-text('All is well')"
+FORGED = "script:not([integrity]), iframe, img, cwdb-action, [onerror], [onload], [onclick], h1:text-is('All is well')"
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Every page of `redrivectl serve`: both themes, from 320 to 1,920 pixels, by keyboard, judged by axe."""
+"""Every page of `redrivectl serve`: themes, forced colours, 1,024 to 2,560 pixels, by keyboard, judged by axe."""
 
 from collections import Counter
 from urllib.parse import urljoin, urlsplit
@@ -9,7 +9,7 @@ from scenario import SECRET
 
 # So many pages of each kind.
 OF_A_KIND = 3
-KINDS = {"", "groups", "group", "waiting", "letter"}
+KINDS = {"", "groups", "group", "waiting", "letter", "now"}
 
 
 @pytest.fixture(scope="module")
@@ -51,8 +51,16 @@ def test_every_page_fits_and_is_accessible(addresses, tab, judge, theme):
             if wide := too_wide(page):
                 found[address, width, "too wide"] = wide
             # Its rules but that of contrast do not look at the theme.
-            if width in ((320, 1280) if theme == "light" else (1280,)):
+            if width in ((640, 1280) if theme == "light" else (1280,)):
                 found |= {(address, width, rule): said for rule, said in judge.violations(page).items()}
+    assert found == {}
+
+
+def test_every_page_is_whole_in_forced_colours(addresses, tab, judge):
+    page, found = tab(forced_colors="active", viewport={"width": 1280, "height": 900}), {}
+    for address in addresses:
+        page.goto(address)
+        found |= {(address, rule): said for rule, said in judge.violations(page).items()}
     assert found == {}
 
 

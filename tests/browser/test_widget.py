@@ -12,7 +12,7 @@ from local.console import widget
 FOUND = """() => ({
   attacked: window.attacked,
   forged: document.querySelectorAll('script, iframe, img, [onerror], [onload], [onclick]').length
-    + [...document.querySelectorAll('h1')].filter(title => title.textContent.includes('All is well')).length,
+    + [...document.querySelectorAll('h1')].filter(title => title.textContent.trim() === 'All is well').length,
   endpoints: [...document.querySelectorAll('cwdb-action')].map(action => action.getAttribute('endpoint')),
   words: document.body.innerText,
 })"""

@@ -71,7 +71,8 @@ pub(super) fn verdict(level: VerdictLevel, says: &str, below: &Markup) -> Markup
 /// Shows one of a page's numbers, with what it counts and a line below.
 pub(super) fn tile(level: Option<VerdictLevel>, number: &Markup, label: &str, below: &Markup) -> Markup {
     html! {
-        div class={ "tile " (level.map_or("", level_class)) } {
+        @let class = level.map_or("tile".to_owned(), |level| format!("tile {}", level_class(level)));
+        div class=(class) {
             dt { (label) }
             dd class="figure" { (number) }
             dd class="sub" { (below) }

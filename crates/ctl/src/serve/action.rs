@@ -38,36 +38,104 @@ pub(super) struct FormField {
     pub(super) name: &'static str,
     pub(super) label: &'static str,
     pub(super) hint: &'static str,
+    /// What the browser offers, besides what one types.
+    pub(super) offers: &'static [&'static str],
+    /// True if most people never need it.
+    pub(super) is_rare: bool,
 }
 
-const LASTS: FormField =
-    FormField { name: "for", label: "In force for", hint: "such as 30m or 2h; default: the command's" };
-const MATCH: FormField = FormField {
-    name: "match",
-    label: "Only letters that match",
-    hint: "an EventBridge pattern, such as {\"messageAttributes\": {\"tenant\": [\"gold\"]}}",
-};
-const WAKE_RATE: FormField =
-    FormField { name: "rate", label: "Letters to wake a second", hint: "1 to 10,000; default 500" };
-const RATE: FormField = FormField { name: "rate", label: "Letters a second", hint: "default 100" };
-const RAMP: FormField =
-    FormField { name: "ramp", label: "Steps, in per cent of the letters", hint: "default 1,5,20,100" };
-const THRESHOLD: FormField =
-    FormField { name: "threshold", label: "Per cent of a step that may fail", hint: "default 10" };
-const SETTLE: FormField =
-    FormField { name: "settle", label: "Wait after a step", hint: "such as 60 or 5m; default 60 s" };
+/// What is wrong with a form.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct FormFault {
+    /// The field; `None` if it is none of the form's.
+    pub(super) field: Option<&'static str>,
+    /// The fault, in words.
+    pub(super) says: String,
+}
 
-/// Returns the fields of a form, except the reason.
-pub(super) fn fields(act: &PageAction) -> &'static [FormField] {
-    match (act.doing, &act.on) {
+impl FormFault {
+    fn at(field: &'static str, says: impl Into<String>) -> Self {
+        Self { field: Some(field), says: says.into() }
+    }
+}
+
+impl From<String> for FormFault {
+    fn from(says: String) -> Self {
+        Self { field: None, says }
+    }
+}
+
+/// The name of the field for the reason.
+pub(super) const WHY: &str = "why";
+
+const fn rare(name: &'static str, label: &'static str, hint: &'static str) -> FormField {
+    FormField { name, label, hint, offers: &[], is_rare: true }
+}
+
+const fn often(name: &'static str, label: &'static str, hint: &'static str) -> FormField {
+    FormField { name, label, hint, offers: &[], is_rare: false }
+}
+
+const LASTS: FormField = FormField {
+    offers: &["30m", "2h", "8h", "1d"],
+    ..often("for", "In force for", "such as 30m or 2h; empty: as long as the command says below")
+};
+const TOPIC: FormField = often("topic", "Only letters of the topic", "a name or an ARN; empty: of any");
+const TARGET: FormField =
+    often("target", "Only letters for the target", "a name, an ARN or a URL; empty: for any");
+const ERROR: FormField =
+    often("error", "Only letters whose last retry failed with", "an error code; empty: with any");
+const BEFORE: FormField = FormField {
+    offers: &["1h", "3h", "1d"],
+    ..often(
+        "arrived-before",
+        "Only letters that came before",
+        "such as 3h for three hours ago, or 2026-11-01T12:00Z; empty: whenever",
+    )
+};
+const OLDER: FormField = FormField {
+    offers: &["1h", "3h", "1d"],
+    ..often(
+        "until",
+        "Only letters that were archived before",
+        "such as 3h for three hours ago, or 2026-11-01T12:00Z; empty: whenever",
+    )
+};
+const MATCH: FormField = rare(
+    "match",
+    "Only letters that match",
+    "an EventBridge pattern, such as {\"messageAttributes\": {\"tenant\": [\"gold\"]}}",
+);
+const WAKE_RATE: FormField = rare("rate", "Letters to wake a second", "1 to 10,000; default 500");
+const RATE: FormField = rare("rate", "Letters a second", "default 100");
+const RAMP: FormField = rare("ramp", "Steps, in per cent of the letters", "default 1,5,20,100");
+const THRESHOLD: FormField = rare("threshold", "Per cent of a step that may fail", "default 10");
+const SETTLE: FormField = rare("settle", "Wait after a step", "such as 60 or 5m; default 60 s");
+
+/// The fields that select letters, and that the address may have decided already.
+const SELECTING: [&str; 5] = ["topic", "target", "error", "arrived-before", "until"];
+
+/// Returns the fields of a form, except the reason. What the address decides has no field.
+pub(super) fn fields(act: &PageAction) -> Vec<FormField> {
+    let all: &[FormField] = match (act.doing, &act.on) {
         (_, ActionObject::Waiting { .. }) => &[LASTS],
-        (ActionVerb::Hold, _) => &[LASTS, MATCH],
-        (ActionVerb::Retry | ActionVerb::GiveUp, _) => &[LASTS, MATCH, WAKE_RATE],
-        (ActionVerb::Replay, ActionObject::Letters { .. }) => &[MATCH, RATE, RAMP, THRESHOLD, SETTLE],
+        (ActionVerb::Hold, _) => &[LASTS, TOPIC, TARGET, BEFORE, MATCH],
+        (ActionVerb::Retry | ActionVerb::GiveUp, _) => &[LASTS, TOPIC, TARGET, BEFORE, MATCH, WAKE_RATE],
+        (ActionVerb::Replay, ActionObject::Letters { .. }) => {
+            &[TOPIC, TARGET, ERROR, OLDER, MATCH, RATE, RAMP, THRESHOLD, SETTLE]
+        }
         (ActionVerb::Release, _) => &[WAKE_RATE],
         (ActionVerb::Resume, _) => &[RATE, THRESHOLD, SETTLE],
         _ => &[],
-    }
+    };
+    let given = match &act.on {
+        ActionObject::Letters { of, until, .. } => {
+            let fields = of.iter().map(|(field, _)| field.name());
+            fields.chain(until.map(|_| OLDER.name)).collect()
+        }
+        _ => Vec::new(),
+    };
+    all.iter().filter(|field| !given.contains(&field.name)).copied().collect()
 }
 
 impl ServeAction {
@@ -75,37 +143,34 @@ impl ServeAction {
     ///
     /// # Errors
     ///
-    /// A field is invalid, or the reason is missing; in words.
-    pub(super) fn read(query: &str, mut form: FormFields) -> Result<Self, String> {
+    /// A field is invalid, or the reason is missing.
+    pub(super) fn read(query: &str, mut form: FormFields) -> Result<Self, FormFault> {
         let act = act(query)?;
-        let why = form.take("why");
+        let why = form.take(WHY);
         // An edit is read in two steps. The second form, with the edited letter, holds the reason.
         let needs_reason = act.doing != ActionVerb::Edit;
         let mut action =
             Self { act, why: None, options: Vec::new(), pattern: None, bound: Vec::new(), record: None };
         for FormField { name, .. } in fields(&action.act) {
             let Some(text) = form.take(name) else { continue };
-            if *name == "match" {
+            if name == MATCH.name {
+                let wrong = |says: String| Err(FormFault::at(MATCH.name, says));
                 if rounds_numbers(&text) {
-                    return Err(format!(
-                        "{}: holds a number that would be rounded: write 15 digits at most",
-                        MATCH.label
-                    ));
+                    return wrong("A number in it would be rounded: write 15 digits at most.".to_owned());
                 }
                 let pattern = match read_json(&text) {
                     Ok(Value::Object(pattern)) => pattern,
-                    Ok(_) => return Err(format!("{} must be a pattern, a JSON object", MATCH.label)),
+                    Ok(_) => return wrong("A pattern is a JSON object, in braces.".to_owned()),
                     Err(faults) => {
                         let told: Vec<_> = faults.iter().map(ToString::to_string).collect();
-                        let told = told.join("; ");
-                        return Err(format!("{} must be a pattern, a JSON object: {told}", MATCH.label));
+                        return wrong(format!("This is no JSON: {}.", told.join("; ")));
                     }
                 };
                 let given = action.act.words();
                 let given = given.iter().filter_map(|word| serde_json::from_str::<Map<_, Value>>(word).ok());
                 let mut names = given.flat_map(|given| given.into_iter().map(|(name, _)| name));
                 if let Some(name) = names.find(|name| pattern.contains_key(name)) {
-                    return Err(format!("{}: the group names {name} already", MATCH.label));
+                    return wrong(format!("The group names {name} already."));
                 }
                 action.pattern = Some(pattern);
             } else {
@@ -113,9 +178,31 @@ impl ServeAction {
             }
         }
         if needs_reason {
-            action.reason(why)?;
+            action.reason(why).map_err(|says| FormFault::at(WHY, says))?;
         }
+        action.check()?;
         Ok(action)
+    }
+
+    /// Checks each option by the command's own rules.
+    fn check(&self) -> Result<(), FormFault> {
+        if self.is_of_record() {
+            return Ok(());
+        }
+        for field in fields(&self.act) {
+            let option = format!("--{}=", field.name);
+            let Some(given) = self.options.iter().find(|it| it.starts_with(&option)) else { continue };
+            let alone = Self { options: vec![given.clone()], pattern: None, ..self.clone() };
+            if let Err(CommandFailure::Input(problems)) = Self::parsed(alone.words()) {
+                return Err(FormFault::at(field.name, first_line(&problems.join(" "))));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns how long an override is in force, as it was typed.
+    pub(super) fn lasts(&self) -> Option<&str> {
+        self.options.iter().find_map(|option| option.strip_prefix("--for="))
     }
 
     /// Sets the reason, which the command stores with the action.
@@ -164,6 +251,11 @@ impl ServeAction {
                 words.push(format!("--match={}", Value::Object(pattern.clone())));
             }
         }
+        let selects =
+            |option: &String| SELECTING.iter().any(|name| option.starts_with(&format!("--{name}=")));
+        if self.options.iter().any(selects) {
+            words.retain(|word| word != "--all");
+        }
         words.extend(self.options.iter().chain(&self.bound).cloned());
         words.extend(self.why.as_ref().map(|why| format!("--why={why}")));
         words
@@ -200,6 +292,12 @@ impl ServeAction {
     }
 }
 
+/// Returns what clap says of an option, without its usage.
+fn first_line(text: &str) -> String {
+    let line = text.lines().next().unwrap_or_default();
+    line.strip_prefix("error: ").unwrap_or(line).to_owned()
+}
+
 /// Reads the action from an address.
 ///
 /// # Errors
@@ -223,7 +321,7 @@ mod tests {
     use super::*;
 
     /// Reads an address and a form, joined in one line.
-    fn read(all: &str) -> Result<ServeAction, String> {
+    fn read(all: &str) -> Result<ServeAction, FormFault> {
         let is_field = |pair: &&str| {
             ["why=", "for=", "match=", "rate=", "ramp=", "threshold=", "settle="]
                 .iter()
@@ -258,7 +356,7 @@ mod tests {
         let twice = "do=replay&subscription=arn:s&why=x&match=%7B%22subscriptionArn%22%3A%5B%22t%22%5D%7D";
         assert_eq!(
             read(twice).unwrap_err(),
-            "Only letters that match: the group names subscriptionArn already"
+            FormFault::at("match", "The group names subscriptionArn already.")
         );
         assert_eq!(words("do=release&override=1&why=x&rate=9"), "release 1 --rate=9 --why=x");
         assert_eq!(words("do=stop&id=r1&why=x"), "replays stop r1 --why=x");
@@ -275,15 +373,21 @@ mod tests {
     #[test]
     fn a_reason_is_required_and_nothing_becomes_an_option() {
         for form in ["do=hold&topic=a", "do=hold&topic=a&why=++", "do=stop&id=r1", "do=replay&topic=a"] {
-            assert!(read(form).unwrap_err().starts_with("a reason is required"), "{form}");
+            let fault = read(form).unwrap_err();
+            assert!(fault.field == Some("why") && fault.says.starts_with("a reason is required"), "{form}");
         }
         assert!(read(&format!("do=hold&topic=a&why={}", "x".repeat(1001))).is_err());
-        assert_eq!(read("do=release&override=--all&why=x").unwrap_err(), "--all must not begin with -");
-        assert_eq!(read("do=resume&id=-r&why=x").unwrap_err(), "-r must not begin with -");
+        assert_eq!(read("do=release&override=--all&why=x").unwrap_err().says, "--all must not begin with -");
+        assert_eq!(read("do=resume&id=-r&why=x").unwrap_err().says, "-r must not begin with -");
         assert_eq!(words("do=hold&topic=-x&why=x"), "hold --topic=-x --why=x");
         assert_eq!(words("do=retry&id=-x&why=x"), r#"retry --match {"letterId":["-x"]} --why=x"#);
         assert_eq!(words("do=hold&topic=a&why=--yes"), "hold --topic a --why=--yes");
-        assert!(read("do=hold&topic=a&why=x&match=%5B%5D").unwrap_err().contains("pattern"));
+        assert_eq!(read("do=hold&topic=a&why=x&match=%5B%5D").unwrap_err().field, Some("match"));
+        for (form, field) in
+            [("do=hold&topic=a&why=x&for=soon", "for"), ("do=retry&topic=a&why=x&rate=0", "rate")]
+        {
+            assert_eq!(read(form).unwrap_err().field, Some(field), "{form}");
+        }
         assert!(read("do=delete&why=x").is_err() && read("do=hold&color=red&why=x").is_err());
     }
 }

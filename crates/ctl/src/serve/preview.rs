@@ -29,10 +29,19 @@ pub(super) struct ActionPreview {
 }
 
 impl ActionPreview {
-    /// Returns the number of letters in words.
+    /// Returns the number of letters in words, and whether they were checked.
     pub(super) fn size(&self) -> String {
         let unchecked = if self.is_unchecked { ", not checked" } else { "" };
-        format!("{}{}{unchecked}", most(!self.is_bound), count(self.letters, "letter"))
+        format!("{}{unchecked}", self.letters_in_words())
+    }
+
+    /// Returns the number of letters in words.
+    pub(super) fn letters_in_words(&self) -> String {
+        format!("{}{}", most(!self.is_bound), count(self.letters, "letter"))
+    }
+
+    pub(super) fn is_unchecked(&self) -> bool {
+        self.is_unchecked
     }
 
     /// Says what has changed since another preview of the same action was shown; empty where nothing has.

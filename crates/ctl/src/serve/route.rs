@@ -111,18 +111,20 @@ fn form(session: &ServeSession, query: &str) -> ServeAnswer {
             let text = "To edit letters, start redrivectl serve with --bodies.";
             message(session, "Bodies are hidden", text).with(StatusCode::FORBIDDEN)
         }
-        Ok(act) => ServeAnswer::form(view::form(session, &act)),
+        Ok(act) => ServeAnswer::form(view::form(session, &act, &FormFields::default(), None)),
         Err(bad) => message(session, "Bad address", &bad).with(StatusCode::BAD_REQUEST),
     }
 }
 
 /// Begins an action: prepares its preview.
 async fn begin(session: &Rc<ServeSession>, query: &str, form: FormFields) -> ServeAnswer {
+    let typed = form.clone();
     let action = match ServeAction::read(query, form) {
         Ok(action) => action,
         Err(bad) => {
-            let page = act(query).map(|act| ServeAnswer::page(view::refused(session, &act, &bad)));
-            let page = page.unwrap_or_else(|_| message(session, "Nothing was done", &bad));
+            // What was typed stays.
+            let page = act(query).map(|act| ServeAnswer::form(view::form(session, &act, &typed, Some(&bad))));
+            let page = page.unwrap_or_else(|_| message(session, "Nothing was done", &bad.says));
             return page.with(StatusCode::BAD_REQUEST);
         }
     };

@@ -44,14 +44,17 @@ pub(super) fn printed(text: &str) -> Markup {
     html! { pre { (lines.join("\n")) } }
 }
 
-/// Renders the field for the reason.
-pub(super) fn reason() -> Markup {
+/// Renders the field for the reason, with what was typed and what is wrong with it.
+pub(super) fn reason(typed: &str, fault: Option<&str>) -> Markup {
     html! {
         p class="field" {
             label for="why" { "Why" }
-            input id="why" name="why" type="text" required maxlength="1000" autocomplete="off"
-                aria-describedby="why-hint";
-            span id="why-hint" class="hint" { "required; kept with your name for others to read" }
+            input id="why" name="why" type="text" required maxlength="1000" autocomplete="off" value=(harmless(typed))
+                aria-invalid=[fault.map(|_| "true")] aria-describedby="why-hint";
+            span id="why-hint" class="hint" {
+                @if let Some(fault) = fault { span class="error" { (harmless(fault)) } " " }
+                "required; kept with your name for others to read"
+            }
         }
     }
 }

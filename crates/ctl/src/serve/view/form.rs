@@ -3,25 +3,44 @@
 use maud::{Markup, html};
 use redrive_console::{ActionObject, ActionVerb, PageAction};
 
-use super::elements::{again, commands, framed, reason, rows};
-use crate::serve::action::{FormField, fields};
+use super::elements::{commands, framed, reason, rows};
+use crate::serve::action::{FormFault, FormField, WHY, fields};
+use crate::serve::fields::FormFields;
 use crate::serve::session::ServeSession;
 use crate::tables::harmless;
 
-/// Renders the form of an action. The form is sent to the action's address, which names the letters; the
-/// address is URL-encoded.
-pub(in crate::serve) fn form(session: &ServeSession, act: &PageAction) -> String {
-    let fields = fields(act);
+/// Renders the form of an action, with what was typed already and what is wrong with it. The form is sent to the action's
+/// address, which names the letters; the address is URL-encoded.
+pub(in crate::serve) fn form(
+    session: &ServeSession,
+    act: &PageAction,
+    typed: &FormFields,
+    fault: Option<&FormFault>,
+) -> String {
     let is_edit = act.doing == ActionVerb::Edit;
+    let (rare, often): (Vec<_>, Vec<_>) = fields(act).into_iter().partition(|field| field.is_rare);
+    let at = |name: &str| fault.filter(|fault| fault.field == Some(name)).map(|fault| fault.says.as_str());
+    let is_open = rare.iter().any(|field| !typed.text(field.name).is_empty() || at(field.name).is_some());
     let content = html! {
+        @if let Some(fault) = fault {
+            p class="warning" role="alert" {
+                @if fault.field.is_some() { "Nothing was done: see the field below." } @else { (harmless(&fault.says)) }
+            }
+        }
         p { (does(act.doing)) }
         (subject(act))
         (beyond(act))
         form method="post" action=(act.to_address()) {
-            @if !is_edit { (reason()) }
-            @for field in fields { (text_field(field)) }
+            @if !is_edit { (reason(typed.text(WHY), at(WHY))) }
+            @for field in &often { (text_field(field, typed.text(field.name), at(field.name))) }
+            @if !rare.is_empty() {
+                details open[is_open] {
+                    summary { "More" }
+                    @for field in &rare { (text_field(field, typed.text(field.name), at(field.name))) }
+                }
+            }
             p {
-                button type="submit" { @if is_edit { "Read the letter" } @else { "Preview" } }
+                button type="submit" class="main" { @if is_edit { "Read the letter" } @else { "Preview" } }
                 " "
                 span class="hint" { "Nothing is done yet." }
             }
@@ -31,18 +50,21 @@ pub(in crate::serve) fn form(session: &ServeSession, act: &PageAction) -> String
     framed(session, act.doing.title(), &content)
 }
 
-/// Says why a form was refused, with a link back to it.
-pub(in crate::serve) fn refused(session: &ServeSession, act: &PageAction, why: &str) -> String {
-    framed(session, "Nothing was done", &html! { p { (harmless(why)) } (again(act)) })
-}
-
-fn text_field(field: &FormField) -> Markup {
-    let hint = format!("{}-hint", field.name);
+fn text_field(field: &FormField, typed: &str, fault: Option<&str>) -> Markup {
+    let (hint, list) = (format!("{}-hint", field.name), format!("{}-list", field.name));
     html! {
         p class="field" {
             label for=(field.name) { (field.label) }
-            input id=(field.name) name=(field.name) type="text" autocomplete="off" aria-describedby=(hint);
-            span id=(hint) class="hint" { (field.hint) }
+            input id=(field.name) name=(field.name) type="text" autocomplete="off" value=(harmless(typed))
+                list=[(!field.offers.is_empty()).then_some(&list)]
+                aria-invalid=[fault.map(|_| "true")] aria-describedby=(hint);
+            span id=(hint) class="hint" {
+                @if let Some(fault) = fault { span class="error" { (harmless(fault)) } " " }
+                (field.hint)
+            }
+            @if !field.offers.is_empty() {
+                datalist id=(list) { @for offer in field.offers { option value=(offer) {} } }
+            }
         }
     }
 }

@@ -1,9 +1,12 @@
 //! The page of a job, and the list of jobs.
 
 use maud::{Markup, html};
+use redrive_console::ActionObject;
+use redrive_console::text::ShortName;
 
 use super::elements::{again, commands, framed, printed, reason, rows};
 use super::form::{beyond, subject};
+use crate::serve::action::ServeAction;
 use crate::serve::edit::{self, EditableRecord};
 use crate::serve::jobs::{JobEnding, JobPhase, JobQuestion, ServeJob};
 use crate::serve::preview::ActionPreview;
@@ -132,7 +135,6 @@ fn output(job: &ServeJob) -> Markup {
 
 fn asks(id: u64, job: &ServeJob, asked: &JobQuestion) -> Markup {
     let JobQuestion { preview, changed, nonce, until } = asked;
-    let title = job.action.act.doing.title();
     html! {
         @if !changed.is_empty() {
             div class="warning" role="alert" {
@@ -150,7 +152,7 @@ fn asks(id: u64, job: &ServeJob, asked: &JobQuestion) -> Markup {
                 input type="hidden" name="id" value=(id);
                 input type="hidden" name="do" value="confirm";
                 input type="hidden" name="nonce" value=(nonce.text());
-                p { button type="submit" class="confirm" { (title) ": " (preview.size()) } }
+                p { button type="submit" class="confirm" { (does_what(&job.action, preview)) } }
                 p class="hint" {
                     "You can confirm this once, until " (utc(*until)) " UTC. Before anything is done, the preview is made \
                      again. If something has changed, the page asks you again."
@@ -158,6 +160,22 @@ fn asks(id: u64, job: &ServeJob, asked: &JobQuestion) -> Markup {
             }
         }
     }
+}
+
+/// Returns what the button does: `Hold at most 310 letters of refunds for 2h`.
+fn does_what(action: &ServeAction, preview: &ActionPreview) -> String {
+    let of = match &action.act.on {
+        ActionObject::Letters { of, .. } => of
+            .iter()
+            .filter(|(_, value)| !value.is_empty())
+            .map(|(_, value)| ShortName::of(value).name)
+            .collect(),
+        _ => Vec::new(),
+    };
+    let of = if of.is_empty() { String::new() } else { format!(" of {}", of.join(" and ")) };
+    let lasts = action.lasts().map_or(String::new(), |lasts| format!(" for {}", harmless(lasts)));
+    let unchecked = if preview.is_unchecked() { ", not checked" } else { "" };
+    format!("{} {}{of}{lasts}{unchecked}", action.act.doing.title(), preview.letters_in_words())
 }
 
 fn shown(preview: &ActionPreview) -> Markup {
@@ -199,7 +217,7 @@ fn edits(id: u64, record: &str, session: &ServeSession) -> Markup {
         form method="post" action="job" {
             input type="hidden" name="id" value=(id);
             input type="hidden" name="do" value="edit";
-            (reason())
+            (reason("", None))
             p class="field" {
                 label for="body" { "Body" }
                 // Browsers drop the first line break of a text area, so there is one to drop.

@@ -11,5 +11,5 @@ mod form;
 mod job;
 
 pub(super) use elements::message;
-pub(super) use form::{form, refused};
+pub(super) use form::form;
 pub(super) use job::{job, jobs};

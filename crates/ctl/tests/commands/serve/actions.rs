@@ -47,7 +47,7 @@ async fn an_override_is_previewed_confirmed_and_written_once() {
         let (_, asks) = client.begin(&HOLD).await;
         let text = asks.text();
         for says in [
-            "Hold: at most 2 letters",
+            "Hold at most 2 letters of payments for 2h",
             "affects at most 2 letters on the list of waiting letters",
             "in force for 2 h, from the confirmation on",
             "Overrides that have not ended None.",
@@ -93,7 +93,7 @@ async fn one_waiting_letter_is_previewed_by_the_list_and_woken_alone() {
         assert!(!form.body.contains("name=\"match\""), "one letter is no group: {}", form.body);
         let (_, asks) = client.begin(&[("do", "retry"), ("id", "letter-1"), ("why", "mended")]).await;
         for says in [
-            "Retry now: at most 1 letter",
+            "Retry now at most 1 letter",
             "affects at most 1 letter on the list",
             r#"match {"letterId":["letter-1"]}"#,
         ] {
@@ -129,14 +129,31 @@ async fn whoever_confirms_is_told_that_the_command_touches_more_than_the_group()
 async fn a_reason_is_required() {
     let cloud = two();
     serving(&cloud, &["--operate"], async |client| {
-        let reply = client.act(&[("do", "hold"), ("topic", "payments"), ("why", "  ")]).await;
+        let typed = [
+            ("do", "hold"),
+            ("topic", "payments"),
+            ("why", "  "),
+            ("for", "3h"),
+            ("match", "{\"subject\": [\"é<\"]}"),
+        ];
+        let reply = client.act(&typed).await;
         assert_eq!(reply.status, 400);
         assert!(reply.text().contains("a reason is required"), "{}", reply.text());
+        // The error stands at its field, and nothing that was typed is lost.
+        let field = |name: &str| {
+            let rest = reply.body.split_once(&format!("<input id=\"{name}\"")).unwrap().1;
+            rest.split_once("</p>").unwrap().0.to_owned()
+        };
         assert!(
-            reply.body.contains(r#"<a href="act?do=hold&amp;topic=payments">Fill in the form again"#),
-            "{}",
-            reply.body
+            field("why").contains("aria-invalid=\"true\"") && field("why").contains("a reason is required")
         );
+        assert!(field("for").contains("value=\"3h\"") && !field("for").contains("aria-invalid"));
+        assert!(
+            field("match").contains("value=\"{&quot;subject&quot;: [&quot;é&lt;&quot;]}\""),
+            "{}",
+            field("match")
+        );
+        assert!(reply.body.contains("<details open>"), "a field that was filled in is seen: {}", reply.body);
     })
     .await;
 }
@@ -146,13 +163,13 @@ async fn what_the_command_refuses_is_told_and_cannot_be_confirmed() {
     let cloud = two();
     serving(&cloud, &["--operate"], async |client| {
         let form = [("do", "hold"), ("topic", "payments"), ("why", "x"), ("for", "soon")];
-        let (_, page) = client.begin(&form).await;
-        assert!(page.text().contains("must be 1 second to 366 days"), "{}", page.text());
+        let page = client.act(&form).await;
         assert!(
-            page.body.contains(r#"<a href="act?do=hold&amp;topic=payments">Fill in the form again"#),
+            page.status == 400 && page.text().contains("must be 1 second to 366 days"),
             "{}",
-            page.body
+            page.text()
         );
+        assert!(page.body.contains("name=\"for\"") && page.body.contains("value=\"soon\""), "{}", page.body);
         assert_eq!(page.hidden("nonce"), None);
         let pattern = r#"{"colour": ["red"]}"#;
         let form = [("do", "hold"), ("why", "x"), ("match", pattern)];
@@ -390,7 +407,7 @@ async fn a_hold_is_released() {
     serving(&cloud, &["--operate"], async |client| {
         let (_, asks) = client.begin(&[("do", "release"), ("override", "h1"), ("why", "up again")]).await;
         let text = asks.text();
-        assert!(text.contains("releases h1") && text.contains("Release: at most 2 letters"), "{text}");
+        assert!(text.contains("releases h1") && text.contains("Release at most 2 letters"), "{text}");
         let (_, done) = client.confirm(&asks).await;
         assert!(done.text().contains("Released 1 override"), "{}", done.text());
         // Somebody else released it first.
