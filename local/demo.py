@@ -232,7 +232,7 @@ class Story:
         woken = time.time()
         self.watch(until=lambda: all(parcel.outcome for parcel in self.parcels))
         self.woken_for = time.time() - woken
-        self.override("release", "courier is back")
+        self.override("overrides release", "courier is back")
         control.release("parcels")
 
     def end_outage(self):

@@ -1,4 +1,4 @@
-"""Gives overrides as `redrivectl hold`, `retry` and `release` do, so that the demo need not compile the tool.
+"""Gives overrides as `redrivectl hold`, `retry` and `overrides release` do, so that the demo need not compile the tool.
 
 It is for one operator at a time: it keeps no record of ended overrides, and does not check whether somebody else wrote.
 """

@@ -177,7 +177,7 @@ def test_state_machine_is_stopped_by_an_operator_and_another_execution_goes_on(w
     wait_until(lambda: begun(deployment) >= 1, 600, "the first batch")
     [state] = replays(deployment)
     assert state["id"] == begun_id
-    stopped = redrivectl(deployment, "replays", "stop", state["id"], "--why", "it is down again", "--by", "jo")
+    stopped = redrivectl(deployment, "replay", "stop", state["id"], "--why", "it is down again", "--by", "jo")
     assert stopped.returncode == 0, stopped.stderr
     status, output = operations.ended(execution, within=40)
     # That somebody stopped it is no failure of the execution.
@@ -186,7 +186,7 @@ def test_state_machine_is_stopped_by_an_operator_and_another_execution_goes_on(w
     sent = output["replay"]["counts"]["sent"]
     assert 0 < sent < 400
 
-    shown = redrivectl(deployment, "replays", "show", state["id"])
+    shown = redrivectl(deployment, "replay", "show", state["id"])
     for word in (execution, "billing is mended", "stopped in step 1 of 1"):
         assert word in shown.stdout, shown.stdout
 

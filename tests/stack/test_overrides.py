@@ -74,7 +74,7 @@ def test_operator_holds_mends_and_says_retry_now(outage):
     assert {line["retry.number"] for line in delivered} <= {1, 2}
     assert sorted(json.loads(body)["Message"] for body in outage.billing.bodies()) == ["is held", "waits"]
     outage.deployment.wait_until_empty()
-    outage.says("release", "--topic", outage.topic, "--why", "it works again")
+    outage.says("overrides", "release", "--topic", outage.topic, "--why", "it works again")
     [document] = map(json.loads, outage.objects("overrides.json"))
     assert [override["do"] for override in document["overrides"]] == ["retry"]
     ended = [text for text in outage.objects("overrides/") if "to hold" in text]

@@ -62,7 +62,7 @@ def replay(deployment, *args, given=None):
 
 def replays(deployment):
     """The replays that are kept, the latest first."""
-    ran = redrivectl(deployment, "replays", "--json")
+    ran = redrivectl(deployment, "replay", "list", "--json")
     assert (ran.returncode, ran.stderr) == (0, ""), ran.stderr
     return json.loads(ran.stdout)["replays"]
 
@@ -188,23 +188,23 @@ def test_replay_is_listed_shown_and_stopped_from_anywhere(world):
     running = begin(deployment, "replay", "--all", "--yes", "--ramp", "100", "--rate", 10, "--why", "billing is mended")
     wait_until(lambda: begun(deployment) >= 1, 600, "the first batch")
     [state] = replays(deployment)
-    listed = redrivectl(deployment, "replays").stdout
+    listed = redrivectl(deployment, "replay", "list").stdout
     assert state["id"] in listed and "running" in listed, listed
 
-    stopped = redrivectl(deployment, "replays", "stop", state["id"], "--why", "it is down again", "--by", "jo")
+    stopped = redrivectl(deployment, "replay", "stop", state["id"], "--why", "it is down again", "--by", "jo")
     assert (stopped.returncode, stopped.stderr) == (0, ""), stopped.stderr
     out, err = running.communicate(timeout=180)
     assert (running.returncode, steps(err, "stopped")) == (4, ["step 1 of 1"]), err
     assert "jo stopped it: it is down again" in out, out
     [state] = replays(deployment)
     assert state["counts"]["sent"] < 800, "it was stopped, not done"
-    shown = redrivectl(deployment, "replays", "show", state["id"])
+    shown = redrivectl(deployment, "replay", "show", state["id"])
     operator = f"arn:aws:iam::{ACCOUNT}:user/{deployment.name}-operator"
     assert all(word in shown.stdout for word in ("stopped in step 1 of 1", "billing is mended", operator)), shown.stdout
 
     code, state = replay(deployment, "--resume", state["id"])
     assert (code, state["status"], state["counts"]) == (0, "done", {"sent": 800})
-    unknown = redrivectl(deployment, "replays", "show", "20261101T120000Z-none")
+    unknown = redrivectl(deployment, "replay", "show", "20261101T120000Z-none")
     assert (unknown.returncode, "there is no replay" in unknown.stderr) == (1, True), unknown.stderr
 
 

@@ -210,9 +210,9 @@ impl PageAction {
                 line.push(id.clone());
                 line
             }
-            (_, ActionObject::Override(id)) => words(&["release", id]),
+            (_, ActionObject::Override(id)) => words(&["overrides", "release", id]),
             (ActionVerb::Resume, ActionObject::Replay(id)) => words(&["replay", "--resume", id]),
-            (_, ActionObject::Replay(id)) => words(&["replays", "stop", id]),
+            (_, ActionObject::Replay(id)) => words(&["replay", "stop", id]),
         }
     }
 

@@ -108,7 +108,7 @@ mod tests {
         ] {
             assert_eq!(word(text), expected);
         }
-        assert_eq!(command_line(["redrivectl", "release", "a b"]), "redrivectl release 'a b'");
+        assert_eq!(command_line(["redrivectl", "replay", "a b"]), "redrivectl replay 'a b'");
     }
 
     #[test]

@@ -87,7 +87,7 @@ async fn look_until(
         if let Some(state) = standing.replay {
             if known.is_none() && !as_json && !until_begun {
                 let id = harmless(&state.id);
-                let stop = further.command(&["replays", "stop", &state.id]);
+                let stop = further.command(&["replay", "stop", &state.id]);
                 watch.say(&format!("the state machine runs the replay {id}; to stop it: {stop}"));
             }
             watch.progress(&state);
@@ -146,7 +146,7 @@ fn ended(
 /// Adds to an error that the replay itself goes on.
 fn goes_on(failed: CommandFailure, known: Option<&ReplayState>, further: &FurtherOptions) -> CommandFailure {
     let id = known.map_or("ID", |state| state.id.as_str());
-    let [show, stop] = ["show", "stop"].map(|what| further.command(&["replays", what, id]));
+    let [show, stop] = ["show", "stop"].map(|what| further.command(&["replay", what, id]));
     let more = format!("\nthe replay goes on; to see its state: {show}\nto stop it: {stop}");
     match failed {
         CommandFailure::Stopped(why) => CommandFailure::Stopped(why + &more),

@@ -36,7 +36,7 @@ mod plan;
 mod progress_line;
 mod redriver;
 mod replay;
-mod replays;
+mod replay_records;
 mod s3_location;
 mod serve;
 mod silent_servers;
@@ -148,17 +148,22 @@ async fn carry_out(cli: &args::Cli, console: &mut ToolEnvironment) -> Result<Com
         args::CliCommand::Retry(args) => {
             Box::pin(overrides::OverrideRequest::retry(args).run(as_json, console)).await
         }
-        args::CliCommand::Release(args) => Box::pin(overrides::release(args, as_json, console)).await,
-        args::CliCommand::Overrides(args) => Box::pin(overrides::list(args, as_json, console)).await,
+        args::CliCommand::Overrides(args) => match args.task() {
+            args::OverridesTask::List(args) => Box::pin(overrides::list(args, as_json, console)).await,
+            args::OverridesTask::Release(args) => Box::pin(overrides::release(args, as_json, console)).await,
+        },
         args::CliCommand::Waiting(args) => Box::pin(waiting::run(args, as_json, console)).await,
         args::CliCommand::GiveUp(args) => {
             Box::pin(overrides::OverrideRequest::give_up(args)?.run(as_json, console)).await
         }
         args::CliCommand::Archive(args) => Box::pin(archive::run(&args.command, as_json, console)).await,
-        args::CliCommand::Replay(args) => {
-            let result = Box::pin(replay::run(args, as_json, console)).await?;
-            console.print(&result, as_json)
-        }
+        args::CliCommand::Replay(args) => match args.task() {
+            args::ReplayTask::Start(args) => {
+                let result = Box::pin(replay::run(args, as_json, console)).await?;
+                console.print(&result, as_json)
+            }
+            args::ReplayTask::Record(task) => Box::pin(replay_records::run(task, as_json, console)).await,
+        },
         args::CliCommand::Erase(args) => Box::pin(erase::run(args, as_json, console)).await,
         args::CliCommand::Fleet(args) => Box::pin(fleet::run(args, as_json, console)).await,
         args::CliCommand::Completion { shell } => install::completion(*shell, console),
@@ -170,6 +175,5 @@ async fn carry_out(cli: &args::Cli, console: &mut ToolEnvironment) -> Result<Com
         }
         args::CliCommand::Drill(args) => Box::pin(drill::run(args, as_json, console)).await,
         args::CliCommand::Serve(args) => Box::pin(serve::run(args, as_json, console)).await,
-        args::CliCommand::Replays(args) => Box::pin(replays::run(args, as_json, console)).await,
     }
 }

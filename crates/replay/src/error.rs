@@ -11,7 +11,7 @@ pub enum ReplayError {
     #[error("bad request: {}", .0.join("; "))]
     Request(Vec<String>),
     /// There is no replay with this id.
-    #[error("there is no replay {0}: `redrivectl replays` lists them")]
+    #[error("there is no replay {0}: `redrivectl replay list` lists them")]
     Unknown(String),
     /// Another worker is at work on letters of the selection, and does not finish.
     #[error("{0} is working on letters of this selection: wait until it has finished, or stop it")]

@@ -13,7 +13,7 @@ async fn a_replay_that_was_interrupted_goes_on_by_its_id_and_sends_nothing_twice
     assert_eq!(done.to_string(), format!("bad request: replay {} cannot be resumed: it is done", paused.id));
     assert_eq!(
         world.resume("20260101T000000Z-nobody").await.unwrap_err().to_string(),
-        "there is no replay 20260101T000000Z-nobody: `redrivectl replays` lists them"
+        "there is no replay 20260101T000000Z-nobody: `redrivectl replay list` lists them"
     );
 }
 

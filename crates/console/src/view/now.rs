@@ -399,7 +399,7 @@ fn replays(now: &PresentState, view: &ViewContext<'_>) -> Markup {
                     &html! { @for state in replays { (replay(state, view)) } },
                 ))
                 @if now.more_replays {
-                    p class="note" { "There are earlier ones, which may still run. To see all: " code { "redrivectl replays" } }
+                    p class="note" { "There are earlier ones, which may still run. To see all: " code { "redrivectl replay list" } }
                 }
             }
         },

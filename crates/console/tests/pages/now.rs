@@ -185,7 +185,7 @@ async fn metrics_overrides_replays_and_alarms_are_shown() {
         replays[0]
             .last()
             .unwrap()
-            .contains("redrivectl replays stop 20261101T110011Z --stack payments-redrive")
+            .contains("redrivectl replay stop 20261101T110011Z --stack payments-redrive")
     );
     assert!(text.contains("UndeliveredAlarm 5 min ago letters are given up"), "{text}");
     let found: Vec<_> = rows(&parsed, "6 alarms").into_iter().map(|row| row[0].clone()).collect();
@@ -329,7 +329,7 @@ async fn a_replay_that_is_unfinished_can_be_resumed_unless_it_was_given_its_lett
     let (found, text) = replays(&states).await;
     let offers = |row: &Vec<String>| {
         let cell = row.last().unwrap();
-        ["replays stop", "replay --resume", "begin a new replay"].map(|what| cell.contains(what))
+        ["replay stop", "replay --resume", "begin a new replay"].map(|what| cell.contains(what))
     };
     let offered: Vec<_> = found.iter().map(offers).collect();
     let [stop, resume, anew] = [0, 1, 2];

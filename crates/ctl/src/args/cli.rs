@@ -15,12 +15,12 @@ use super::fleet::FleetArgs;
 use super::help::{
     EXIT_CODES, EXIT_CODES_OF_ATTACH, EXIT_CODES_OF_DOCTOR, EXIT_CODES_OF_DRILL, EXIT_CODES_OF_ERASE,
     EXIT_CODES_OF_FLEET, EXIT_CODES_OF_LOOK, EXIT_CODES_OF_OVERRIDES, EXIT_CODES_OF_REPLAY,
-    EXIT_CODES_OF_REPLAYS, EXIT_CODES_OF_SERVE,
+    EXIT_CODES_OF_SERVE,
 };
 use super::look::LookArgs;
-use super::overrides::{GiveArgs, GiveUp, ReleaseArgs, RetryArgs, ShowOverrides, WaitingArgs};
+use super::overrides::{GiveArgs, GiveUp, OverridesArgs, OverridesTask, RetryArgs, WaitingArgs};
 use super::plan::{ExplainArgs, PlanArgs};
-use super::replay::{FreeReplay, ReplayArgs, ReplaysArgs, ReplaysCommand};
+use super::replay::{ReplayCommand, ReplayRecordTask, ReplayTask};
 use super::serve::ServeArgs;
 
 /// The version, with the commit if known.
@@ -63,14 +63,9 @@ pub(crate) enum CliCommand {
     /// receives it. The tool begins to wake hidden letters 20 seconds after it has written the override.
     #[command(after_help = EXIT_CODES_OF_OVERRIDES)]
     Retry(Box<RetryArgs>),
-    /// Take overrides back, so that held letters continue
-    ///
-    /// The tool begins to wake the letters of a hold 20 seconds after it has taken the override back.
-    #[command(after_help = EXIT_CODES_OF_OVERRIDES)]
-    Release(Box<ReleaseArgs>),
-    /// Show the overrides in force
+    /// Show the overrides in force, or take some back
     #[command(after_help = EXIT_CODES)]
-    Overrides(ShowOverrides),
+    Overrides(Box<OverridesArgs>),
     /// Count hidden letters, and show until when they wait
     #[command(after_help = EXIT_CODES)]
     Waiting(Box<WaitingArgs>),
@@ -87,10 +82,7 @@ pub(crate) enum CliCommand {
     ///
     /// It shows how many letters it would send, and asks. A script gives --yes.
     #[command(after_help = EXIT_CODES_OF_REPLAY)]
-    Replay(Box<ReplayArgs>),
-    /// Show replays, stop one, or free one
-    #[command(after_help = EXIT_CODES_OF_REPLAYS)]
-    Replays(Box<ReplaysArgs>),
+    Replay(Box<ReplayCommand>),
     /// Erase letters: from the archive in all versions, from the list of waiting letters, and from documents that name them
     ///
     /// Letters that still lie in a queue are given up first, so that the function archives them. It shows what it found,
@@ -148,15 +140,7 @@ pub(crate) enum CliCommand {
 impl CliCommand {
     /// Reports whether the command has an exit code of its own for calls that AWS denies.
     pub(crate) fn tells_denials(&self) -> bool {
-        matches!(
-            self,
-            Self::Attach(_)
-                | Self::Doctor(_)
-                | Self::Erase(_)
-                | Self::Look(_)
-                | Self::Replay(_)
-                | Self::Replays(_)
-        )
+        matches!(self, Self::Attach(_) | Self::Doctor(_) | Self::Erase(_) | Self::Look(_) | Self::Replay(_))
     }
 
     /// Reports whether the command only shows something, line by line. Such a command may end when nobody
@@ -164,17 +148,15 @@ impl CliCommand {
     pub(crate) fn only_shows(&self) -> bool {
         match self {
             Self::Plan(args) => args.svg.is_none(),
-            Self::Replays(args) => matches!(args.command, None | Some(ReplaysCommand::Show(_))),
-            Self::Explain(_)
-            | Self::Overrides(_)
-            | Self::Waiting(_)
-            | Self::Archive(_)
-            | Self::Completion { .. } => true,
+            Self::Replay(args) => matches!(
+                args.task(),
+                ReplayTask::Record(ReplayRecordTask::List(_) | ReplayRecordTask::Show(_))
+            ),
+            Self::Overrides(args) => matches!(args.task(), OverridesTask::List(_)),
+            Self::Explain(_) | Self::Waiting(_) | Self::Archive(_) | Self::Completion { .. } => true,
             Self::Hold(_)
             | Self::Retry(_)
             | Self::GiveUp(_)
-            | Self::Release(_)
-            | Self::Replay(_)
             | Self::Attach(_)
             | Self::Erase(_)
             | Self::Doctor(_)
@@ -198,22 +180,19 @@ impl CliCommand {
         let (place, requeue) = match self {
             Self::Hold(args) => (Some((&args.place.control, &args.place.archive)), None),
             Self::Retry(args) => (Some((&args.give.place.control, &args.give.place.archive)), None),
-            Self::Release(args) => (Some((&args.place.control, &args.place.archive)), None),
             Self::GiveUp(args) => (Some((&args.give.place.control, &args.give.place.archive)), None),
+            Self::Overrides(args) => match args.task() {
+                OverridesTask::List(_) => (None, None),
+                OverridesTask::Release(args) => (Some((&args.place.control, &args.place.archive)), None),
+            },
             Self::Replay(args) => {
-                (Some((&args.place.control, &args.place.archive.archive)), args.requeue.as_ref())
+                let (place, requeue) = match args.task() {
+                    ReplayTask::Start(args) => (&args.place, args.requeue.as_ref()),
+                    ReplayTask::Record(task) => (task.place(), None),
+                };
+                (Some((&place.control, &place.archive.archive)), requeue)
             }
             Self::Erase(args) => (Some((&args.place.control, &args.place.archive.archive)), None),
-            Self::Replays(args) => {
-                let place = match &args.command {
-                    None => &args.place,
-                    Some(ReplaysCommand::Show(one)) => &one.place,
-                    Some(ReplaysCommand::Stop(end) | ReplaysCommand::Free(FreeReplay { end, .. })) => {
-                        &end.one.place
-                    }
-                };
-                (Some((&place.control, &place.archive.archive)), None)
-            }
             _ => (None, None),
         };
         let (control, archive) =
@@ -239,21 +218,19 @@ impl CliCommand {
             Self::Hold(args) => &args.connection,
             Self::Retry(args) => &args.give.connection,
             Self::GiveUp(args) => &args.give.connection,
-            Self::Release(args) => &args.connection,
-            Self::Overrides(args) => &args.connection,
+            Self::Overrides(args) => match args.task() {
+                OverridesTask::List(args) => &args.connection,
+                OverridesTask::Release(args) => &args.connection,
+            },
             Self::Waiting(args) => &args.connection,
             Self::Archive(args) => match &args.command {
                 ArchiveCommand::List(args) => &args.letters.connection,
                 ArchiveCommand::Show(args) => &args.letters.connection,
                 ArchiveCommand::Diff(args) => &args.connection,
             },
-            Self::Replay(args) => &args.connection,
-            Self::Replays(args) => match &args.command {
-                None => &args.connection,
-                Some(ReplaysCommand::Show(one)) => &one.connection,
-                Some(ReplaysCommand::Stop(end) | ReplaysCommand::Free(FreeReplay { end, .. })) => {
-                    &end.one.connection
-                }
+            Self::Replay(args) => match args.task() {
+                ReplayTask::Start(args) => &args.connection,
+                ReplayTask::Record(task) => task.connection(),
             },
         })
     }

@@ -46,7 +46,7 @@ impl ConnectionArgs {
 pub(crate) struct FurtherOptions {
     /// The options for all commands, with a space before each.
     options: String,
-    /// The option that only `replay` has.
+    /// The option that only a command that starts a replay has.
     requeue: String,
 }
 
@@ -72,8 +72,9 @@ impl FurtherOptions {
 
     /// Returns a command of this tool that calls AWS, as a line to paste.
     pub(crate) fn command<W: AsRef<str>>(&self, words: &[W]) -> String {
-        let is_replay = words.first().is_some_and(|word| word.as_ref() == "replay");
-        let requeue = if is_replay { self.requeue.as_str() } else { "" };
+        let mut first = words.iter().map(AsRef::as_ref);
+        let starts = first.next() == Some("replay") && first.next().is_none_or(|word| word.starts_with('-'));
+        let requeue = if starts { self.requeue.as_str() } else { "" };
         let words = ["redrivectl"].into_iter().chain(words.iter().map(AsRef::as_ref));
         format!("{}{}{requeue}", command_line(words), self.options)
     }
@@ -129,6 +130,9 @@ mod tests {
             let meant = words.chain(options.into_iter().flat_map(|(option, text)| [option.to_owned(), text]));
             let meant: Vec<_> = meant.map(|word| ShellToken::Word(harmless(&word))).collect();
             assert_eq!(tokens(&command), Ok(meant), "{command}");
+            let stop = further.command(&["replay", "stop", &id]);
+            let without_requeue = command.strip_suffix(&further.requeue).unwrap();
+            assert_eq!(stop, without_requeue.replacen("replay --resume", "replay stop", 1));
             Ok(())
         };
         TestRunner::default().run(&vec(hostile(), 9), law).unwrap();

@@ -45,7 +45,7 @@ Exit codes:
   4  ended by Ctrl-C during an action, which stopped";
 
 pub(super) const EXIT_CODES_OF_REPLAY: &str = "\
-To continue a replay that was interrupted, stopped or killed, give --resume with its id, which `replays` shows.
+To continue a replay that was interrupted, stopped or killed, give --resume with its id, which `replay list` shows.
 
 Exit codes:
   0  all selected letters are sent; in a dry run: all can be sent, as far as that was checked
@@ -56,7 +56,7 @@ Exit codes:
   5  another replay works on these letters
   6  AWS denied a call: permissions are missing";
 
-pub(super) const EXIT_CODES_OF_REPLAYS: &str = "\
+pub(super) const EXIT_CODES_OF_REPLAY_RECORDS: &str = "\
 Exit codes:
   0  done
   1  the command failed, or the replay does not exist

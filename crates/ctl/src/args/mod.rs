@@ -30,12 +30,12 @@ pub(crate) use erase::EraseArgs;
 pub(crate) use fleet::FleetArgs;
 pub(crate) use look::{LookArgs, SetupFormat};
 pub(crate) use overrides::{
-    ArrivalArgs, AuthorArgs, ControlPlace, GiveArgs, GiveUp, PatternArgs, ReleaseArgs, RetryArgs,
-    ShowOverrides, WaitingArgs, WaitingBy, WakePace,
+    ArrivalArgs, AuthorArgs, ControlPlace, GiveArgs, GiveUp, OverridesTask, PatternArgs, ReleaseArgs,
+    RetryArgs, ShowOverrides, WaitingArgs, WaitingBy, WakePace,
 };
 pub(crate) use plan::{ExplainArgs, PlanArgs};
 pub(crate) use replay::{
-    EndReplay, FreeReplay, OneReplay, PaceArgs, ReplayArgs, ReplaysArgs, ReplaysCommand,
+    EndReplay, FreeReplay, OneReplay, PaceArgs, ReplayArgs, ReplayRecordTask, ReplayTask,
 };
 pub(crate) use serve::ServeArgs;
 pub(crate) use values::TimeArg;

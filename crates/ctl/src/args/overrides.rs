@@ -1,9 +1,10 @@
 //! The options of the commands about overrides and waiting letters.
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use jiff::Timestamp;
 
 use super::connection::ConnectionArgs;
+use super::help::{EXIT_CODES, EXIT_CODES_OF_OVERRIDES};
 use super::values::{TimeArg, lasts, moment, when};
 
 /// The default number of letters a second to wake.
@@ -82,6 +83,45 @@ pub(crate) struct WakePace {
 impl Default for WakePace {
     fn default() -> Self {
         Self { rate: WAKE_RATE }
+    }
+}
+
+/// `overrides` and its verbs; without a verb it lists.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct OverridesArgs {
+    #[command(subcommand)]
+    verb: Option<OverridesVerb>,
+    #[command(flatten)]
+    list: ShowOverrides,
+}
+
+#[derive(Debug, Subcommand)]
+enum OverridesVerb {
+    /// Show the overrides in force, as `overrides` alone does
+    #[command(after_help = EXIT_CODES)]
+    List(ShowOverrides),
+    /// Take overrides back, so that held letters continue
+    ///
+    /// The tool begins to wake the letters of a hold 20 seconds after it has taken the override back.
+    #[command(after_help = EXIT_CODES_OF_OVERRIDES)]
+    Release(Box<ReleaseArgs>),
+}
+
+/// What is to be done with overrides.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum OverridesTask<'a> {
+    List(&'a ShowOverrides),
+    Release(&'a ReleaseArgs),
+}
+
+impl OverridesArgs {
+    pub(crate) fn task(&self) -> OverridesTask<'_> {
+        match &self.verb {
+            None => OverridesTask::List(&self.list),
+            Some(OverridesVerb::List(list)) => OverridesTask::List(list),
+            Some(OverridesVerb::Release(release)) => OverridesTask::Release(release),
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! The options of `replay` and of `replays`.
+//! The options of `replay` and of its verbs.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use redrive_core::letter::ReplayTarget;
 
 use super::archive::{ReplayPlace, SelectionArgs};
 use super::connection::ConnectionArgs;
-use super::help::EXIT_CODES_OF_REPLAYS;
+use super::help::{EXIT_CODES_OF_REPLAY, EXIT_CODES_OF_REPLAY_RECORDS};
 use super::values::{TimeArg, settle, successor, target, when};
 
 #[derive(Debug, Default, Args)]
@@ -45,7 +45,7 @@ pub(crate) struct ReplayArgs {
     /// Also send letters that a replay has sent already
     #[arg(long, conflicts_with = "not_replayed", help_heading = "Which letters")]
     pub(crate) again: bool,
-    /// Continue the replay with this id, which `replays` shows; its selection does not change
+    /// Continue the replay with this id, which `replay list` shows; its selection does not change
     #[arg(
         long,
         value_name = "ID",
@@ -91,36 +91,110 @@ impl ReplayArgs {
     }
 }
 
+/// `replay` and its verbs; without a verb it starts a replay.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
-pub(crate) struct ReplaysArgs {
+pub(crate) struct ReplayCommand {
     #[command(subcommand)]
-    pub(crate) command: Option<ReplaysCommand>,
+    verb: Option<ReplayVerb>,
+    #[command(flatten)]
+    start: ReplayArgs,
+}
+
+#[derive(Debug, Subcommand)]
+enum ReplayVerb {
+    /// Send archived letters again, as `replay` alone does
+    ///
+    /// It shows how many letters it would send, and asks. A script gives --yes.
+    #[command(after_help = EXIT_CODES_OF_REPLAY)]
+    Start(Box<ReplayArgs>),
+    /// List all replays
+    #[command(after_help = EXIT_CODES_OF_REPLAY_RECORDS)]
+    List(ListReplays),
+    /// Show the state of a replay
+    #[command(after_help = EXIT_CODES_OF_REPLAY_RECORDS)]
+    Show(OneReplay),
+    /// Stop a replay, wherever it runs; `replay --resume` continues it
+    #[command(after_help = EXIT_CODES_OF_REPLAY_RECORDS)]
+    Stop(EndReplay),
+    /// End a replay that will not continue: letters that it may have sent count as not sent
+    ///
+    /// If a replay is cut off, it is unknown whether its last letters were sent, and other replays do not
+    /// touch them. After `free` the next replay that selects them sends them: subscribers can get them twice.
+    #[command(after_help = EXIT_CODES_OF_REPLAY_RECORDS)]
+    Free(FreeReplay),
+}
+
+/// What is to be done with replays.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum ReplayTask<'a> {
+    Start(&'a ReplayArgs),
+    /// A replay is shown or ended, or all are listed.
+    Record(ReplayRecordTask<'a>),
+}
+
+/// What is to be done with the records of replays.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum ReplayRecordTask<'a> {
+    List(&'a ListReplays),
+    Show(&'a OneReplay),
+    Stop(&'a EndReplay),
+    Free(&'a FreeReplay),
+}
+
+impl ReplayCommand {
+    /// Returns the options of a replay that is to be started.
+    pub(crate) fn into_start(self) -> Option<ReplayArgs> {
+        match self.verb {
+            None => Some(self.start),
+            Some(ReplayVerb::Start(start)) => Some(*start),
+            Some(_) => None,
+        }
+    }
+
+    pub(crate) fn task(&self) -> ReplayTask<'_> {
+        let record = match &self.verb {
+            None => return ReplayTask::Start(&self.start),
+            Some(ReplayVerb::Start(start)) => return ReplayTask::Start(start),
+            Some(ReplayVerb::List(list)) => ReplayRecordTask::List(list),
+            Some(ReplayVerb::Show(one)) => ReplayRecordTask::Show(one),
+            Some(ReplayVerb::Stop(end)) => ReplayRecordTask::Stop(end),
+            Some(ReplayVerb::Free(free)) => ReplayRecordTask::Free(free),
+        };
+        ReplayTask::Record(record)
+    }
+}
+
+impl<'a> ReplayRecordTask<'a> {
+    /// Returns the place of the replays.
+    pub(crate) fn place(self) -> &'a ReplayPlace {
+        match self {
+            Self::List(list) => &list.place,
+            Self::Show(one) => &one.place,
+            Self::Stop(end) | Self::Free(FreeReplay { end, .. }) => &end.one.place,
+        }
+    }
+
+    pub(crate) fn connection(self) -> &'a ConnectionArgs {
+        match self {
+            Self::List(list) => &list.connection,
+            Self::Show(one) => &one.connection,
+            Self::Stop(end) | Self::Free(FreeReplay { end, .. }) => &end.one.connection,
+        }
+    }
+}
+
+#[derive(Debug, Default, Args)]
+pub(crate) struct ListReplays {
     #[command(flatten)]
     pub(crate) place: ReplayPlace,
     #[command(flatten)]
     pub(crate) connection: ConnectionArgs,
 }
 
-#[derive(Debug, Subcommand)]
-pub(crate) enum ReplaysCommand {
-    /// Show the state of a replay
-    #[command(after_help = EXIT_CODES_OF_REPLAYS)]
-    Show(OneReplay),
-    /// Stop a replay, wherever it runs; `replay --resume` continues it
-    #[command(after_help = EXIT_CODES_OF_REPLAYS)]
-    Stop(EndReplay),
-    /// End a replay that will not continue: letters that it may have sent count as not sent
-    ///
-    /// If a replay is cut off, it is unknown whether its last letters were sent, and other replays do not
-    /// touch them. After `free` the next replay that selects them sends them: subscribers can get them twice.
-    #[command(after_help = EXIT_CODES_OF_REPLAYS)]
-    Free(FreeReplay),
-}
-
 #[derive(Debug, Default, Args)]
 pub(crate) struct OneReplay {
-    /// The id of the replay, which `replays` shows
+    /// The id of the replay, which `replay list` shows
     pub(crate) id: String,
     #[command(flatten)]
     pub(crate) place: ReplayPlace,

@@ -78,7 +78,7 @@ pub(super) async fn release(
         connection: tool.connection(),
         ..Default::default()
     };
-    let released = tool.run("release", async |console| {
+    let released = tool.run("overrides release", async |console| {
         let released = look_at_release(&args, console).await?.release(true, console).await?;
         Ok(((), released.finished()))
     });

@@ -241,7 +241,7 @@ impl OverrideDraft<'_> {
             None => None,
             Some(rate) => Some(waker.wake(written, rate, override_.end(), &stop, console).await),
         };
-        let release = console.stack.further().command(&["release", &override_.id]);
+        let release = console.stack.further().command(&["overrides", "release", &override_.id]);
         Ok(GivenOverride { override_, preview, woken, unread: waker.unread(), release })
     }
 }

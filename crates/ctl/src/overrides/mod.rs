@@ -1,6 +1,6 @@
 //! Overrides of an operator about letters, which the running function obeys.
 //!
-//! `hold`, `retry` and `give-up` give an override, `release` takes overrides back, `overrides` shows them. A command
+//! `hold`, `retry` and `give-up` give an override, `overrides` shows them, `overrides release` takes them back. A command
 //! first shows which letters it would affect, by the list of waiting letters, and asks. Then it writes the
 //! override and wakes the letters.
 

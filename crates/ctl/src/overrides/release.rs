@@ -1,4 +1,4 @@
-//! `redrivectl release`: takes overrides back.
+//! `redrivectl overrides release`: takes overrides back.
 
 use std::io::Write;
 use std::sync::Arc;

@@ -45,8 +45,8 @@ impl CommandResult for ReplayResult {
                 "Replay {}: the state machine runs it.\n{}\nTo see its state: {}\nTo stop it: {}\n",
                 harmless(&state.id),
                 table(&[vec!["  execution".to_owned(), harmless(execution)]], &[]),
-                further.command(&["replays", "show", &state.id]),
-                further.command(&["replays", "stop", &state.id]),
+                further.command(&["replay", "show", &state.id]),
+                further.command(&["replay", "stop", &state.id]),
             ),
             Self::Detached { state: None, execution, .. } => {
                 format!("The state machine runs the replay: {}\n", harmless(execution))

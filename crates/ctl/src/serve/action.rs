@@ -264,7 +264,7 @@ impl ServeAction {
     /// Returns the arguments that run the command without a question: the page has asked already.
     pub(super) fn confirmed(&self) -> Vec<String> {
         let mut words = self.words();
-        // The preview has shown what cannot be known, so the command need not stop there. `replays stop`
+        // The preview has shown what cannot be known, so the command need not stop there. `replay stop`
         // never asks.
         let is_override = matches!(self.act.doing, ActionVerb::Hold | ActionVerb::Retry | ActionVerb::GiveUp);
         words.extend(is_override.then(|| "--anyway".to_owned()));
@@ -358,8 +358,8 @@ mod tests {
             read(twice).unwrap_err(),
             FormFault::at("match", "The group names subscriptionArn already.")
         );
-        assert_eq!(words("do=release&override=1&why=x&rate=9"), "release 1 --rate=9 --why=x");
-        assert_eq!(words("do=stop&id=r1&why=x"), "replays stop r1 --why=x");
+        assert_eq!(words("do=release&override=1&why=x&rate=9"), "overrides release 1 --rate=9 --why=x");
+        assert_eq!(words("do=stop&id=r1&why=x"), "replay stop r1 --why=x");
         assert_eq!(words("do=resume&id=r1&why=up"), "replay --resume r1 --why=up");
         assert_eq!(words("do=replay&id=m1&why=x"), "replay --from=- --why=x");
         let confirmed = |form| read(form).unwrap().confirmed().pop().unwrap();

@@ -9,17 +9,17 @@ use redrive_console::ActionVerb;
 
 use super::action::ServeAction;
 use super::jobs::{JobPhase, ServeJob};
-use super::override_preview::override_of;
+use super::override_preview::{not_for_pages, override_of};
 use super::preview::ActionPreview;
 use super::record::record;
 use super::run_preview::look;
 use super::secret::Secret;
 use super::session::ServeSession;
-use crate::args::CliCommand;
+use crate::args::{CliCommand, OverridesTask, ReplayTask};
 use crate::command_tool::CommandRunner;
 use crate::console::{CommandEnd, CommandFailure, ToolEnvironment};
 use crate::tables::harmless;
-use crate::{overrides, replay, replays};
+use crate::{overrides, replay, replay_records};
 
 /// The message for a job whose work panicked.
 const PANICKED: &str = "The action crashed because of a bug in redrivectl. A part of it may have been done: look at the overrides and \
@@ -141,12 +141,17 @@ async fn checks(session: Rc<ServeSession>, id: u64) {
 /// Runs the command of an action.
 async fn run(words: Vec<String>, console: &mut ToolEnvironment) -> Result<CommandEnd, CommandFailure> {
     match ServeAction::parsed(words)? {
-        CliCommand::Release(args) => overrides::release(&args, false, console).await,
-        CliCommand::Replay(args) => {
-            let result = Box::pin(replay::run(&args, false, console)).await?;
-            console.print(&result, false)
-        }
-        CliCommand::Replays(args) => replays::run(&args, false, console).await,
+        CliCommand::Overrides(args) => match args.task() {
+            OverridesTask::Release(args) => overrides::release(args, false, console).await,
+            OverridesTask::List(_) => Err(not_for_pages()),
+        },
+        CliCommand::Replay(args) => match args.task() {
+            ReplayTask::Start(args) => {
+                let result = Box::pin(replay::run(args, false, console)).await?;
+                console.print(&result, false)
+            }
+            ReplayTask::Record(task) => replay_records::run(task, false, console).await,
+        },
         command => Box::pin(override_of(&command)?.run(false, console)).await,
     }
 }

@@ -34,8 +34,13 @@ pub(super) fn override_of(command: &CliCommand) -> Result<OverrideRequest<'_>, C
         CliCommand::Hold(args) => Ok(OverrideRequest::hold(args)),
         CliCommand::Retry(args) => Ok(OverrideRequest::retry(args)),
         CliCommand::GiveUp(args) => OverrideRequest::give_up(args),
-        _ => Err(CommandFailure::Work("pages do not run this command".to_owned())),
+        _ => Err(not_for_pages()),
     }
+}
+
+/// Returns the error for a command that no page runs.
+pub(super) fn not_for_pages() -> CommandFailure {
+    CommandFailure::Work("pages do not run this command".to_owned())
 }
 
 pub(super) async fn override_(

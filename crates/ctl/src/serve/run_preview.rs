@@ -8,15 +8,15 @@ use redrive_core::policy::Override;
 use redrive_replay::{ReplayState, ReplayStatus};
 
 use super::action::ServeAction;
-use super::override_preview::{override_, overrides, release, row};
+use super::override_preview::{not_for_pages, override_, overrides, release, row};
 use super::preview::{ActionPreview, listed, most, noted};
 use super::record::{difference, record};
-use crate::args::{self, CliCommand};
+use crate::args::{self, CliCommand, OverridesTask};
 use crate::command_tool::{CommandOutput, CommandRunner};
 use crate::console::CommandFailure;
 use crate::replay::{ReplayHolds, ReplayResult, selected, status, to_send};
 use crate::tables::{count, harmless, thousands, utc};
-use crate::{replay, replays};
+use crate::{replay, replay_records};
 
 /// Previews an action, and binds it to the letters of the preview.
 ///
@@ -33,8 +33,14 @@ pub(super) async fn look(
     let mut preview = match (&action.act.on, action.act.doing) {
         (ActionObject::Replay(id), doing) => replay_there(id, doing, &in_force, now, tool).await?,
         _ => match ServeAction::parsed(action.words())? {
-            CliCommand::Release(args) => release(action.id(), &args, tool).await?,
-            CliCommand::Replay(args) => replay(action, *args, &in_force, now, mask, tool).await?,
+            CliCommand::Overrides(args) => match args.task() {
+                OverridesTask::Release(args) => release(action.id(), args, tool).await?,
+                OverridesTask::List(_) => return Err(not_for_pages()),
+            },
+            CliCommand::Replay(args) => {
+                let args = args.into_start().ok_or_else(not_for_pages)?;
+                replay(action, args, &in_force, now, mask, tool).await?
+            }
             command => override_(action, &command, tool).await?,
         },
     };
@@ -152,7 +158,7 @@ async fn replay_there(
 ) -> Result<ActionPreview, CommandFailure> {
     let notes = CommandOutput::bounded();
     let args = args::OneReplay { id: id.to_owned(), connection: tool.connection(), ..Default::default() };
-    let state = replays::show(&args, &tool.console("", &CommandOutput::default(), &notes)).await?;
+    let state = replay_records::show(&args, &tool.console("", &CommandOutput::default(), &notes)).await?;
     let notes = notes.text();
     if doing == ActionVerb::Resume && state.given.is_some() {
         let why = "this replay was given its letters, and a page cannot give them again: begin a new replay on the letter's \

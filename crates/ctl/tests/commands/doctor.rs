@@ -535,7 +535,7 @@ async fn own_commands_work_as_they_are_told() {
         for words in mends {
             let deployment = deployment.clone();
             let config = stand_in::before(&cloud, move |asked| deployment.answer(asked));
-            let is_override = words.starts_with("release");
+            let is_override = words.starts_with("overrides release");
             let words = words.split(' ').chain(is_override.then_some("--yes"));
             let ran = redrivectl_in(
                 CommandWorld { config: Some(config), ..CommandWorld::default() },

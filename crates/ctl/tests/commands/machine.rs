@@ -119,7 +119,7 @@ async fn a_replay_of_the_state_machine_is_named_and_followed_to_its_end() {
         ]
     };
     let named = format!(
-        "redrivectl: the state machine runs the replay {ID}; to stop it: redrivectl replays stop {ID} --stack payments\n"
+        "redrivectl: the state machine runs the replay {ID}; to stop it: redrivectl replay stop {ID} --stack payments\n"
     );
     let (ran, looked) = replay(CommandWorld::default(), looks(), &[]).await;
     assert_eq!((ran.code, ran.err.as_str(), looked), (0, named.as_str(), 4));
@@ -190,10 +190,10 @@ async fn ctrl_c_ends_the_looking_on_and_not_the_replay() {
     };
     let ((ran, looked), ()) = tokio::join!(replay(world, looks, &[]), presses);
     let said = format!(
-        "redrivectl: the state machine runs the replay {ID}; to stop it: redrivectl replays stop {ID} --stack payments\n\
+        "redrivectl: the state machine runs the replay {ID}; to stop it: redrivectl replay stop {ID} --stack payments\n\
          redrivectl: interrupted\n\
-         redrivectl: the replay goes on; to see its state: redrivectl replays show {ID} --stack payments\n\
-         redrivectl: to stop it: redrivectl replays stop {ID} --stack payments\n"
+         redrivectl: the replay goes on; to see its state: redrivectl replay show {ID} --stack payments\n\
+         redrivectl: to stop it: redrivectl replay stop {ID} --stack payments\n"
     );
     assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str(), looked), (4, "", said.as_str(), 5));
 }
@@ -225,8 +225,8 @@ async fn whoever_detaches_is_told_the_id_and_goes() {
     let (ran, looked) = replay(CommandWorld::default(), looks(), &["--detach"]).await;
     let said = format!(
         "Replay {ID}: the state machine runs it.\n  execution  {ARN}\n\n\
-         To see its state: redrivectl replays show {ID} --stack payments\n\
-         To stop it: redrivectl replays stop {ID} --stack payments\n"
+         To see its state: redrivectl replay show {ID} --stack payments\n\
+         To stop it: redrivectl replay stop {ID} --stack payments\n"
     );
     assert_eq!((ran.text().as_str(), looked), (said.as_str(), 2));
     let (ran, _) = replay(CommandWorld::default(), looks(), &["--detach", "--json"]).await;

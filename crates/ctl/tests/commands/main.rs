@@ -22,6 +22,7 @@ mod serve;
 mod stack;
 mod successors;
 mod waiting;
+mod words;
 
 use std::io::{Cursor, ErrorKind, Read, Write};
 use std::path::PathBuf;
@@ -275,7 +276,7 @@ async fn help_says_what_the_exit_codes_mean() {
         &["overrides", "--help"],
         &["hold", "--help"],
         &["retry", "--help"],
-        &["release", "--help"],
+        &["overrides", "release", "--help"],
     ] {
         let help = redrivectl(args).await.text();
         for line in ["  0  done", "  1  something failed", "  2  bad usage or bad input"] {

@@ -81,9 +81,10 @@ async fn replay_in(world: CommandWorld, cloud: &TestAccount, args: &[&str]) -> C
     redrivectl_in(world, &[&["replay"], args, all, yes, &PLACE, &AT_ONCE].concat()).await
 }
 
-/// `replays` and what follows.
+/// `replay` and a verb; `list` without one.
 async fn replays(cloud: &TestAccount, args: &[&str]) -> CommandRun {
-    let args = [&["replays"], args, &PLACE[..2]].concat();
+    let verb: &[&str] = if args.first().is_none_or(|word| word.starts_with('-')) { &["list"] } else { &[] };
+    let args = [&["replay"], verb, args, &PLACE[..2]].concat();
     redrivectl_in(CommandWorld::on(cloud), &args).await
 }
 

@@ -140,7 +140,7 @@ async fn a_missing_output_is_named_with_what_would_do_instead() {
         (2, format!("{text}{output}: it is not a stack of template.yaml{or}; give {option}\n"))
     };
     assert_eq!(said(&["overrides"]).await, missing("ControlLocation", "--control"));
-    assert_eq!(said(&["replays"]).await, missing("ControlLocation", "--control"));
+    assert_eq!(said(&["replay", "list"]).await, missing("ControlLocation", "--control"));
     let control = ["replay", "--all", "--dry-run", "--control", "s3://my-bucket/dead-letters-control"];
     assert_eq!(said(&control).await, missing("RequeueArn", "--requeue"));
 }
@@ -269,7 +269,7 @@ async fn what_aws_denies_of_the_stack_or_of_the_caller_has_the_code_of_what_is_d
                    authorized to perform this action.";
     for (denies_stack, args, code, kind, why) in [
         (true, &["replay", "--all", "--dry-run"][..], 6, "denied", stack),
-        (true, &["replays"], 6, "denied", stack),
+        (true, &["replay", "list"], 6, "denied", stack),
         (false, &["replay", "--all", "--yes"], 6, "denied", account),
         // The other commands do not distinguish this error.
         (true, &["waiting"], 1, "failed", stack),

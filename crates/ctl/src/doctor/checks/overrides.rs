@@ -46,7 +46,7 @@ pub(super) fn check(setup: &DeploymentFacts, findings: &mut CheckFindings) {
             let words = if is_option {
                 &["redrivectl", "overrides"][..]
             } else {
-                &["redrivectl", "release", &override_.id]
+                &["redrivectl", "overrides", "release", &override_.id]
             };
             findings.add(severity, "override-forgotten", &about, finding, command_line(words));
         }

@@ -68,9 +68,11 @@ async fn a_document_that_cannot_be_read_is_left_as_it_is() {
     ] {
         let cloud = TestAccount::new();
         cloud.put(DOCUMENT, document);
-        for args in
-            [&["hold", "--all", "--why", "w", "--yes"][..], &["release", "--all", "--yes"], &["overrides"]]
-        {
+        for args in [
+            &["hold", "--all", "--why", "w", "--yes"][..],
+            &["overrides", "release", "--all", "--yes"],
+            &["overrides"],
+        ] {
             let told = run(&cloud, args).await;
             assert_eq!((told.code, told.out.as_str()), (1, ""));
             assert!(told.err.contains(problem) && told.err.contains("it was not changed"), "{}", told.err);
@@ -193,7 +195,7 @@ async fn an_override_makes_room_a_minute_after_its_end_by_s3s_clock() {
 
 #[tokio::test(start_paused = true)]
 async fn the_record_of_an_end_tells_who_took_the_override_out_of_the_document() {
-    let release = ["release", "one", "--yes", "--by", "ada", "--why", "mended"];
+    let release = ["overrides", "release", "one", "--yes", "--by", "ada", "--why", "mended"];
     let cut_off = || async {
         let cloud = TestAccount::new();
         put_overrides(&cloud, &[override_("one", "hold", Some("2026-11-01T13:00:00Z"))]);
@@ -201,7 +203,7 @@ async fn the_record_of_an_end_tells_who_took_the_override_out_of_the_document() 
             let is_document = call.operation == "PutObject" && call.target == DOCUMENT;
             if is_document { SimFault::refuse(403, "AccessDenied", "no") } else { SimFault::Pass }
         });
-        let told = run(&cloud, &["release", "one", "--yes", "--by", "bob"]).await;
+        let told = run(&cloud, &["overrides", "release", "one", "--yes", "--by", "bob"]).await;
         assert_eq!((told.code, ids(&cloud)), (1, vec!["one".to_owned()]));
         assert_eq!(ended(&cloud, "one")["ended"]["by"], "bob");
         cloud.script(|_| SimFault::Pass);
@@ -245,7 +247,7 @@ async fn whoever_keeps_an_override_at_the_moment_that_another_does_goes_on() {
             let meets = keeps && writes.fetch_add(1, Ordering::Relaxed) == 0;
             if meets { SimFault::refuse(status, code, "at this moment") } else { SimFault::Pass }
         });
-        run(&cloud, &["release", "one", "--yes", "--by", "ada"]).await.text();
+        run(&cloud, &["overrides", "release", "one", "--yes", "--by", "ada"]).await.text();
         assert!(ids(&cloud).is_empty());
         assert_eq!(ended(&cloud, "one")["ended"]["by"], "ada");
     }

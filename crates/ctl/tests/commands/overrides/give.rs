@@ -28,7 +28,8 @@ async fn a_hold_is_written_with_its_reason_and_the_callers_name() {
     assert_eq!(cloud.calls("PutObject")[0].parameters["if-none-match"], "*");
     assert!(text.contains(&format!("  by           {CALLER} (confirmed by AWS)\n")), "{text}");
     assert!(text.contains("  in force     until 2026-11-01 14:00:00 UTC, 2 h\n"), "{text}");
-    let command = format!("redrivectl release {id} --control s3://my-bucket/dead-letters-control\n");
+    let command =
+        format!("redrivectl overrides release {id} --control s3://my-bucket/dead-letters-control\n");
     assert!(text.ends_with(&command), "{text}");
 
     let told = run(&cloud, &["hold", "--all", "--by", "bob", "--why", "b", "--yes", "--json"]).await.json();
@@ -94,7 +95,9 @@ async fn whoever_interrupts_before_it_is_written_has_nothing_written() {
     put_overrides(&cloud, &[override_("h1", "hold", None)]);
     cloud.forget();
     let retry = retry_topic();
-    for args in [&retry[..], &["hold", "--all", "--why", "w", "--yes"], &["release", "h1", "--yes"]] {
+    for args in
+        [&retry[..], &["hold", "--all", "--why", "w", "--yes"], &["overrides", "release", "h1", "--yes"]]
+    {
         let told = run_in(interrupted_at(&cloud, "list-type=2"), args).await;
         assert_eq!(told.code, 4, "{args:?}: {told:?}");
         assert!(told.err.ends_with("redrivectl: interrupted; nothing was written\n"), "{told:?}");
@@ -151,7 +154,7 @@ async fn bad_overrides_are_bad_input_and_name_the_option() {
         (&["give-up", "--all", "--why", "w", "--future"], "limit it with --for or --until"),
         (&["hold", "--all"], "--why <TEXT>"),
         (&["hold", "--all", "--topic", "x", "--why", "w"], "cannot be used with"),
-        (&["release"], "required"),
+        (&["overrides", "release"], "required"),
     ] {
         let told = run(&cloud, &[args, &["--yes"]].concat()).await;
         assert_eq!((told.code, told.out.as_str()), (2, ""), "{args:?}");
@@ -200,7 +203,7 @@ async fn the_times_of_an_override_are_those_of_s3() {
             let told: Value = serde_json::from_str(&run_in(ahead(), &archive).await.out).unwrap();
             let before = told["override"]["arrivedBefore"].as_str().unwrap().to_owned();
             assert!(["2026-11-01T12:00:00Z", "2026-11-01T12:00:01Z"].contains(&before.as_str()), "{before}");
-            let told = run_in(ahead(), &["release", "--all", "--yes", "--dry-run"]).await;
+            let told = run_in(ahead(), &["overrides", "release", "--all", "--yes", "--dry-run"]).await;
             assert_eq!((told.code, told.err.as_str()), (0, says));
         }
     }

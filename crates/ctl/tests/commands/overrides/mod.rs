@@ -1,4 +1,4 @@
-//! `hold`, `retry`, `archive`, `release` and `overrides`: overrides to the running function.
+//! `hold`, `retry`, `give-up` and `overrides`: overrides to the running function.
 
 mod document;
 mod give;

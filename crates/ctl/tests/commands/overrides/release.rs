@@ -1,4 +1,4 @@
-//! `release`: takes overrides back.
+//! `overrides release`: takes overrides back.
 
 use redrive_support::{CALLER, DLQ, REQUEUE, SimFault, TOPIC, TestAccount};
 use serde_json::json;
@@ -16,7 +16,7 @@ async fn a_hold_that_is_released_is_kept_with_who_did_it_and_what_it_held_wakes(
     );
     list(&cloud, "2026-11-01T10:59:59Z", &lines(&[letter("waited-before", &json!({}))]));
     list(&cloud, "2026-11-01T11:00:01Z", &lines(&[letter("held", &json!({}))]));
-    let told = run(&cloud, &["release", "one", "--why", "mended", "--yes"]).await.text();
+    let told = run(&cloud, &["overrides", "release", "one", "--why", "mended", "--yes"]).await.text();
     assert_eq!(ids(&cloud), ["two"]);
     let mut expected = override_("one", "hold", None);
     expected["ended"] = json!({ "at": "2026-11-01T12:00:00Z", "by": CALLER, "why": "mended" });
@@ -27,7 +27,7 @@ async fn a_hold_that_is_released_is_kept_with_who_did_it_and_what_it_held_wakes(
 
     // Releasing an override to retry wakes no letters.
     cloud.forget();
-    run(&cloud, &["release", "two", "--yes", "--json"]).await.json();
+    run(&cloud, &["overrides", "release", "two", "--yes", "--json"]).await.json();
     assert_eq!((ids(&cloud), shown(&cloud)), (vec![], vec![]));
 }
 
@@ -42,7 +42,7 @@ async fn a_release_that_woke_not_all_names_the_command_that_does() {
     let late = letter("late", &json!({ "since": "2026-11-01T10:00:00Z" }));
     list(&cloud, "2026-11-01T11:30:00Z", &lines(&[letter("a", &json!({})), late]));
     cloud.reply("ChangeMessageVisibilityBatch", SimFault::refuse(403, "AccessDenied", "no"));
-    let told = run(&cloud, &["release", "one", "two", "--why", "it's mended", "--yes"]).await;
+    let told = run(&cloud, &["overrides", "release", "one", "two", "--why", "it's mended", "--yes"]).await;
     assert_eq!(told.code, 1);
     let hint = told.out.rsplit_once("To wake the rest for an attempt at once: ").unwrap().1;
     // A shell reads the hint.
@@ -93,21 +93,21 @@ async fn letters_that_another_hold_holds_sleep_on() {
         let elsewhere = letter("b", &json!({ "queueArn": REQUEUE }));
         let not_held = letter("c", &json!({ "topicArn": format!("{TOPIC}-other") }));
         list(&cloud, "2026-11-01T11:30:00Z", &lines(&[letter("a", &json!({})), elsewhere, not_held]));
-        let told = run(&cloud, &["release", "one", "--yes"]).await.text();
+        let told = run(&cloud, &["overrides", "release", "one", "--yes"]).await.text();
         assert_eq!(shown(&cloud), woken, "{others:?}");
         assert!(told.contains(&format!("\nHeld: at most {} letter", woken.len())), "{told}");
         let line = "\nStays hidden: 1 letter, which another override still holds.\n";
         assert_eq!(told.contains(line), asleep == 1, "{told}");
 
         put_overrides(&cloud, &[std::slice::from_ref(&released), others].concat());
-        let told = run(&cloud, &["release", "one", "--yes", "--dry-run", "--json"]).await.json();
+        let told = run(&cloud, &["overrides", "release", "one", "--yes", "--dry-run", "--json"]).await.json();
         assert_eq!(told["waiting"]["stillHeld"], asleep, "{others:?}");
     }
     // Releasing both holds wakes all letters.
     let cloud = TestAccount::new();
     put_overrides(&cloud, &[released, hold(None)]);
     list(&cloud, "2026-11-01T11:30:00Z", &lines(&[letter("a", &json!({}))]));
-    run(&cloud, &["release", "--all", "--yes"]).await.text();
+    run(&cloud, &["overrides", "release", "--all", "--yes"]).await.text();
     assert_eq!(shown(&cloud), ["handle-S3CR3T-a"]);
 }
 
@@ -124,15 +124,15 @@ async fn holds_are_released_by_pattern_or_all_at_once() {
         (&["--all"], &["again"]),
     ] {
         put_overrides(&cloud, &all);
-        run(&cloud, &[&["release", "--yes"], args].concat()).await.text();
+        run(&cloud, &[&["overrides", "release", "--yes"], args].concat()).await.text();
         assert_eq!(ids(&cloud), left);
     }
-    let told = run(&cloud, &["release", "--all", "--yes"]).await;
+    let told = run(&cloud, &["overrides", "release", "--all", "--yes"]).await;
     assert_eq!(
         (told.code, told.err.as_str()),
         (1, "redrivectl: no hold is in force; `redrivectl overrides` lists the overrides\n")
     );
-    let told = run(&cloud, &["release", "again", "nobody", "--yes"]).await;
+    let told = run(&cloud, &["overrides", "release", "again", "nobody", "--yes"]).await;
     assert_eq!(
         (told.code, told.err.as_str()),
         (2, "redrivectl: there is no override nobody; `redrivectl overrides` lists them\n")
@@ -146,11 +146,11 @@ async fn a_dry_run_for_a_script_shows_no_preview() {
     let cloud = TestAccount::new();
     put_overrides(&cloud, &[override_("one", "hold", None)]);
     let world = CommandWorld { answers: true, ..CommandWorld::on(&cloud) };
-    let told = run_in(world, &["release", "one", "--dry-run", "--json"]).await.json();
+    let told = run_in(world, &["overrides", "release", "one", "--dry-run", "--json"]).await.json();
     assert_eq!(told["released"], json!(["one"]));
     let wakes = json!({ "letters": 0, "rate": 500, "beginsAfterSeconds": 20, "takesSeconds": 20 });
     assert_eq!(told["wakes"], wakes, "{told}");
     put_overrides(&cloud, &[override_("again", "retry", None)]);
-    let told = run(&cloud, &["release", "again", "--dry-run", "--json"]).await.json();
+    let told = run(&cloud, &["overrides", "release", "again", "--dry-run", "--json"]).await.json();
     assert_eq!(told.get("wakes"), None, "a retry keeps no letter back: {told}");
 }

@@ -26,7 +26,7 @@ async fn overrides_are_shown_while_they_are_in_force_and_after() {
     let json = run(&cloud, &["overrides", "--json"]).await.json();
     assert_eq!(json, json!({ "overrides": [override_("one", "hold", None)] }));
 
-    run(&cloud, &["release", "one", "--by", "bob", "--why", "mended", "--yes"]).await;
+    run(&cloud, &["overrides", "release", "one", "--by", "bob", "--why", "mended", "--yes"]).await;
     let text = run(&cloud, &["overrides", "--ended"]).await.text();
     assert!(
         text.contains("2026-11-01 11:00:00 to 2026-11-01 12:00:00 UTC by bob: mended  ada  down\n"),
@@ -76,7 +76,7 @@ async fn the_manual_shows_what_they_print() {
     assert!(shows(&manual, &told), "it prints:\n{told}");
 
     put_overrides(&cloud, &[held("20261101T110500Z-7f3a51c2", "2026-11-01T13:05:00Z")]);
-    let args = ["release", "20261101T110500Z-7f3a51c2", "--why", "done sooner", "--yes"];
+    let args = ["overrides", "release", "20261101T110500Z-7f3a51c2", "--why", "done sooner", "--yes"];
     let told = run(&cloud, &args).await.text();
     let of_release = "\
 Release:

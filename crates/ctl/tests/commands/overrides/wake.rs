@@ -240,7 +240,9 @@ async fn a_request_that_was_refused_for_now_is_made_again() {
 
 #[tokio::test(start_paused = true)]
 async fn letters_that_were_read_wake_also_where_the_list_cannot_be_read_again() {
-    for (args, action) in [(&retry_topic()[..], "retry"), (&["release", "held", "--yes"], "release")] {
+    for (args, action) in
+        [(&retry_topic()[..], "retry"), (&["overrides", "release", "held", "--yes"], "release")]
+    {
         let cloud = TestAccount::new();
         put_overrides(&cloud, &[override_("held", "hold", None)]);
         list(&cloud, "2026-11-01T11:30:00Z", &lines(&[letter("a", &json!({}))]));
@@ -275,7 +277,7 @@ async fn no_handle_is_ever_printed() {
     for args in [
         &retry_topic()[..],
         &["retry", "--topic", TOPIC, "--why", "mended", "--yes", "--json"],
-        &["release", "held", "--yes"],
+        &["overrides", "release", "held", "--yes"],
         &["waiting"],
         &["waiting", "--json"],
     ] {

@@ -152,7 +152,7 @@ async fn free_shows_the_replay_and_asks() {
     let (id, _) = stopped(&cloud).await;
     let free = async |answer: &str| {
         let world = CommandWorld { config: CommandWorld::on(&cloud).config, ..types(answer) };
-        redrivectl_in(world, &[&["replays", "free", &id], &PLACE[..2]].concat()).await
+        redrivectl_in(world, &[&["replay", "free", &id], &PLACE[..2]].concat()).await
     };
     cloud.forget();
     let ran = free("\n").await;

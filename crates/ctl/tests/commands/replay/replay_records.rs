@@ -12,7 +12,7 @@ async fn replays_are_kept_where_the_function_keeps_them_whether_or_not_the_archi
     replay_in(world(), &cloud, &[]).await.text();
     let kept_in = |place: &str| cloud.objects().keys().any(|key| key.starts_with(place));
     assert!(kept_in("my-bucket/overrides/replays/") && !kept_in("my-bucket/dead-letters-control/"));
-    let shown = redrivectl_in(world(), &["replays", PLACE[0], PLACE[1]]).await.text();
+    let shown = redrivectl_in(world(), &["replay", "list", PLACE[0], PLACE[1]]).await.text();
     assert!(shown.ends_with("\n1 replay.\n"), "{shown}");
 
     // What the command line says goes before.
@@ -98,7 +98,7 @@ async fn replays_are_listed_shown_stopped_and_freed_from_anywhere() {
     assert_eq!(unknown.code, 1);
     assert_eq!(
         unknown.err,
-        "redrivectl: there is no replay 20200101T000000Z-nobody: `redrivectl replays` lists them\n"
+        "redrivectl: there is no replay 20200101T000000Z-nobody: `redrivectl replay list` lists them\n"
     );
 }
 
@@ -199,7 +199,7 @@ async fn who_stopped_a_replay_and_why_is_shown() {
 
 #[tokio::test]
 async fn help_says_what_the_exit_codes_of_the_commands_about_replays_mean() {
-    for args in [&["replays"][..], &["replays", "show"], &["replays", "stop"], &["replays", "free"]] {
+    for args in [&["replay", "list"][..], &["replay", "show"], &["replay", "stop"], &["replay", "free"]] {
         let help = redrivectl(&[args, &["--help"]].concat()).await.text();
         for line in ["  0  done", "  1  the command failed", "  2  bad usage", "  5  ", "  6  AWS denied"] {
             assert!(help.contains(line), "{args:?}: {help}");

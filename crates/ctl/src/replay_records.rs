@@ -1,4 +1,4 @@
-//! `redrivectl replays`: lists, shows, stops and frees replays.
+//! `redrivectl replay list`, `show`, `stop` and `free`: the records of replays.
 
 use std::io::Write;
 
@@ -25,17 +25,17 @@ enum ShownReplays {
 }
 
 pub(super) async fn run(
-    args: &args::ReplaysArgs,
+    task: args::ReplayRecordTask<'_>,
     as_json: bool,
     console: &mut ToolEnvironment,
 ) -> Result<CommandEnd, CommandFailure> {
-    let (state, said) = match &args.command {
-        None => {
-            let replays = kept(&args.place, &args.connection, console).await?;
+    let (state, said) = match task {
+        args::ReplayRecordTask::List(list) => {
+            let replays = kept(&list.place, &list.connection, console).await?;
             return console.print(&ShownReplays::All(replays.list().await?), as_json);
         }
-        Some(args::ReplaysCommand::Show(one)) => (show(one, console).await, ""),
-        Some(args::ReplaysCommand::Stop(end)) => {
+        args::ReplayRecordTask::Show(one) => (show(one, console).await, ""),
+        args::ReplayRecordTask::Stop(end) => {
             let replays = signed(end, console).await?;
             let state = replays.stop(&end.one.id, end.why.as_deref()).await;
             let said = match &state {
@@ -45,7 +45,7 @@ pub(super) async fn run(
             };
             (state.map_err(CommandFailure::from), said)
         }
-        Some(args::ReplaysCommand::Free(free)) => {
+        args::ReplayRecordTask::Free(free) => {
             let said = "\nIt has ended. Letters that it may have sent count as not sent: the next replay of these \
                         letters sends them.\n";
             (self::free(free, as_json, console).await, said)
