@@ -50,13 +50,19 @@ mod watch;
 use std::ffi::OsString;
 use std::io::Write;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 
 use console::{CommandEnd, CommandFailure};
 pub use console::{ToolEnvironment, WriteFailure};
 use output::{JsonStream, ProblemStream, ResultStream};
 pub use silent_servers::SilentServers;
 pub use stack_outputs::StackOptions;
+
+/// Returns all commands and options, for tests that go through all of them.
+#[must_use]
+pub fn command_tree() -> clap::Command {
+    args::Cli::command()
+}
 
 /// Executes a command line, and returns the exit code: 0 done, 1 something failed, 2 bad usage or input, 3
 /// letters were left out, 4 stopped, 5 others are at work, 6 AWS denied a call, or something could not be seen, 7 a person is

@@ -7,7 +7,7 @@ use redrive_core::letter::Origin;
 use redrive_core::policy::ArchiveReason;
 
 use super::connection::ConnectionArgs;
-use super::help::EXIT_CODES;
+use super::help::{ADVANCED, EXIT_CODES, examples};
 use super::values::{TimeArg, when};
 
 #[derive(Debug, Args)]
@@ -19,13 +19,31 @@ pub(crate) struct ArchiveArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum ArchiveCommand {
     /// Count letters by topic, reason and day, or by other fields
-    #[command(after_help = EXIT_CODES)]
+    #[command(
+        before_help = examples!(
+            "archive list --stack payments-redrive --since 36h",
+            "archive list --stack payments-redrive --topic payments --by target,error"
+        ),
+        after_help = EXIT_CODES
+    )]
     List(ArchiveList),
     /// Show letters one by one, without bodies and attribute values. --json writes whole records, one a line
-    #[command(after_help = EXIT_CODES)]
+    #[command(
+        before_help = examples!(
+            "archive show --stack payments-redrive --topic payments --since 36h",
+            "archive show --stack payments-redrive --reason exhausted --queue payments-dlq --json"
+        ),
+        after_help = EXIT_CODES
+    )]
     Show(ArchiveShow),
     /// Compare edited records of `archive show --json` with the archive, before you replay them
-    #[command(after_help = EXIT_CODES)]
+    #[command(
+        before_help = examples!(
+            "archive diff letters.jsonl --stack payments-redrive",
+            "archive diff letters.jsonl --stack payments-redrive --mask tenant"
+        ),
+        after_help = EXIT_CODES
+    )]
     Diff(ArchiveDiff),
 }
 
@@ -80,14 +98,15 @@ pub(crate) struct ArchiveShow {
 #[derive(Debug, Default, Args)]
 pub(crate) struct ArchiveLetters {
     #[command(flatten)]
-    pub(crate) place: ReplayPlace,
-    #[command(flatten)]
     pub(crate) selection: SelectionArgs,
+    #[command(flatten)]
+    pub(crate) place: ReplayPlace,
     #[command(flatten)]
     pub(crate) connection: ConnectionArgs,
 }
 
 #[derive(Debug, Default, Args)]
+#[command(next_help_heading = ADVANCED)]
 pub(crate) struct ArchiveOption {
     /// The archive, s3://bucket/prefix [default: the stack's, else the variable ARCHIVE]
     #[arg(long, value_name = "PLACE")]
@@ -96,6 +115,7 @@ pub(crate) struct ArchiveOption {
 
 /// The archive, and the place of what replays know of it.
 #[derive(Debug, Default, Args)]
+#[command(next_help_heading = ADVANCED)]
 pub(crate) struct ReplayPlace {
     #[command(flatten)]
     pub(crate) archive: ArchiveOption,

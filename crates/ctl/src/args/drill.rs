@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::connection::ConnectionArgs;
+use super::help::ADVANCED;
 use super::values::{lasts, settle};
 
 #[derive(Debug, Args)]
@@ -22,15 +23,15 @@ pub(crate) struct DrillArgs {
     /// without names, ids or content
     #[arg(long, value_name = "FILE", conflicts_with = "clean")]
     pub(crate) record: Option<PathBuf>,
-    /// Wait this long after the queue is deleted: SQS may accept messages for it for another minute
-    #[arg(long, value_name = "TIME", default_value = "70", value_parser = settle, help_heading = "How fast")]
-    pub(crate) settle: u32,
     /// Wait at most this long for each step
     #[arg(long, value_name = "TIME", default_value = "15m", value_parser = lasts, help_heading = "How fast")]
     pub(crate) within: u64,
     /// Watch this long at the end for messages that arrive twice
     #[arg(long, value_name = "TIME", default_value = "30", value_parser = settle, help_heading = "How fast")]
     pub(crate) watch: u32,
+    /// Wait this long after the queue is deleted: SQS may accept messages for it for another minute
+    #[arg(long, value_name = "TIME", default_value = "70", value_parser = settle, help_heading = ADVANCED)]
+    pub(crate) settle: u32,
     #[command(flatten)]
     pub(crate) connection: ConnectionArgs,
 }

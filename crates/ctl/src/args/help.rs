@@ -1,4 +1,42 @@
-//! The exit codes at the end of every help text.
+//! The fixed parts of help texts: the first page, the examples at the beginning, the exit codes at the end.
+
+/// The help of the tool itself. It fits one screen of 24 lines and 80 columns: commands in groups, those that an outage needs
+/// first.
+pub(super) const FIRST_PAGE: &str = "\
+Usage: redrivectl COMMAND [OPTIONS]        (for operators of sns-redrive)
+
+outage   waiting     count the letters that wait for their next retry
+         retry       try letters now, whatever their schedule says
+         hold        make no attempts until you take that back
+         replay      send archived letters again; list, show, stop, free replays
+look     look        show a queue's letters before anything is deployed
+         overrides   list what operators told the function, and take it back
+         archive     list, show and compare archived letters
+         plan        show when a policy retries, as a table and a chart
+         explain     show what the function would do with an event, and why
+         fleet       show the stacks of many accounts and regions, one line each
+         doctor      find what is wrong with a deployment
+         serve       show all that as pages in your browser
+act      give-up     archive letters instead of trying them again
+         erase       erase letters, in all versions
+set up   attach      name the queue as the dead-letter queue of subscriptions
+         drill       test a deployment with real letters
+         completion  write the completion script of a shell
+         man         write manual pages
+
+Options: --json, --version. Examples, exit codes: redrivectl COMMAND --help
+";
+
+/// The heading of options that only experts and tests need. It is the last one before that of the connection.
+pub(super) const ADVANCED: &str = "Advanced";
+
+/// Returns the beginning of a command's help: two examples.
+macro_rules! examples {
+    ($one:literal, $two:literal) => {
+        concat!("Examples:\n  redrivectl ", $one, "\n  redrivectl ", $two)
+    };
+}
+pub(super) use examples;
 
 /// The end of every help text.
 pub(super) const EXIT_CODES: &str = "\

@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use jiff::Timestamp;
 
 use super::connection::ConnectionArgs;
-use super::help::{EXIT_CODES, EXIT_CODES_OF_OVERRIDES};
+use super::help::{ADVANCED, EXIT_CODES, EXIT_CODES_OF_OVERRIDES, examples};
 use super::values::{TimeArg, lasts, moment, when};
 
 /// The default number of letters a second to wake.
@@ -73,7 +73,6 @@ pub(crate) struct AuthorArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(next_help_heading = "How fast")]
 pub(crate) struct WakePace {
     /// Wake this many letters a second, 1 to 10000
     #[arg(long, value_name = "LETTERS", default_value_t = WAKE_RATE, value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -99,12 +98,24 @@ pub(crate) struct OverridesArgs {
 #[derive(Debug, Subcommand)]
 enum OverridesVerb {
     /// Show the overrides in force, as `overrides` alone does
-    #[command(after_help = EXIT_CODES)]
+    #[command(
+        before_help = examples!(
+            "overrides list --stack payments-redrive",
+            "overrides list --stack payments-redrive --ended"
+        ),
+        after_help = EXIT_CODES
+    )]
     List(ShowOverrides),
     /// Take overrides back, so that held letters continue
     ///
     /// The tool begins to wake the letters of a hold 20 seconds after it has taken the override back.
-    #[command(after_help = EXIT_CODES_OF_OVERRIDES)]
+    #[command(
+        before_help = examples!(
+            "overrides release 20261101T110500Z-7f3a51c2 --stack payments-redrive",
+            "overrides release --stack payments-redrive --all --why 'all are back'"
+        ),
+        after_help = EXIT_CODES_OF_OVERRIDES
+    )]
     Release(Box<ReleaseArgs>),
 }
 
@@ -211,10 +222,10 @@ impl WaitingBy {
 #[derive(Debug, Default, Args)]
 pub(crate) struct ControlPlace {
     /// The function's control prefix, s3://bucket/prefix [default: the stack's, else the variable CONTROL]
-    #[arg(long, value_name = "PLACE", help_heading = "AWS")]
+    #[arg(long, value_name = "PLACE", help_heading = ADVANCED)]
     pub(crate) control: Option<String>,
     /// The archive, s3://bucket/prefix, if the function has no CONTROL of its own [default: the variable ARCHIVE]
-    #[arg(long, value_name = "PLACE", help_heading = "AWS")]
+    #[arg(long, value_name = "PLACE", help_heading = ADVANCED)]
     pub(crate) archive: Option<String>,
 }
 

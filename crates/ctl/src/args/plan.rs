@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use jiff::Timestamp;
 
+use super::help::ADVANCED;
 use super::values::{moment, rate, retention};
 
 #[derive(Debug, Args)]
@@ -27,7 +28,7 @@ pub(crate) struct PlanArgs {
     #[arg(long, value_name = "LETTERS", value_parser = rate)]
     pub(crate) rate: Option<f64>,
     /// File of overrides (overrides.json): show those that have not ended at the arrival
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, help_heading = ADVANCED, value_name = "FILE")]
     pub(crate) overrides: Option<PathBuf>,
     /// Show every retry of a long schedule
     #[arg(long)]
@@ -45,7 +46,7 @@ pub(crate) struct ExplainArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
     /// File of overrides (overrides.json) [default: no overrides]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, help_heading = ADVANCED, value_name = "FILE")]
     pub(crate) overrides: Option<PathBuf>,
     /// The current time to assume: 2026-11-01T12:00:00Z [default: now]
     #[arg(long, value_name = "TIME", value_parser = moment)]
@@ -57,12 +58,12 @@ pub(crate) struct ExplainArgs {
     #[arg(long, value_name = "TIME", value_parser = moment)]
     pub(crate) schedule_from: Option<Timestamp>,
     /// maxReceiveCount of the source queue from which SQS moved letters [default: unknown]
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, help_heading = ADVANCED, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) source_max_receives: Option<u32>,
     /// The function's requeue: marks of letters in it are believed
-    #[arg(long, value_name = "ARN")]
+    #[arg(long, help_heading = ADVANCED, value_name = "ARN")]
     pub(crate) requeue: Option<redrive_core::arn::Arn>,
     /// The subscription that a rule with "subscription": "discover" would find
-    #[arg(long, value_name = "ARN")]
+    #[arg(long, help_heading = ADVANCED, value_name = "ARN")]
     pub(crate) discovered: Option<redrive_core::arn::Arn>,
 }

@@ -7,16 +7,11 @@ use redrive_core::letter::ReplayTarget;
 
 use super::archive::{ReplayPlace, SelectionArgs};
 use super::connection::ConnectionArgs;
-use super::help::{EXIT_CODES_OF_REPLAY, EXIT_CODES_OF_REPLAY_RECORDS};
+use super::help::{ADVANCED, EXIT_CODES_OF_REPLAY, EXIT_CODES_OF_REPLAY_RECORDS, examples};
 use super::values::{TimeArg, settle, successor, target, when};
 
 #[derive(Debug, Default, Args)]
 pub(crate) struct ReplayArgs {
-    #[command(flatten)]
-    pub(crate) place: ReplayPlace,
-    /// The function's requeue [default: the stack's, else the variable REQUEUE_ARN]
-    #[arg(long, value_name = "ARN")]
-    pub(crate) requeue: Option<String>,
     /// Count the letters that would be sent, and send nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
@@ -72,6 +67,11 @@ pub(crate) struct ReplayArgs {
     #[command(flatten)]
     pub(crate) pace: PaceArgs,
     #[command(flatten)]
+    pub(crate) place: ReplayPlace,
+    /// The function's requeue [default: the stack's, else the variable REQUEUE_ARN]
+    #[arg(long, value_name = "ARN", help_heading = ADVANCED)]
+    pub(crate) requeue: Option<String>,
+    #[command(flatten)]
     pub(crate) connection: ConnectionArgs,
 }
 
@@ -106,22 +106,52 @@ enum ReplayVerb {
     /// Send archived letters again, as `replay` alone does
     ///
     /// It shows how many letters it would send, and asks. A script gives --yes.
-    #[command(after_help = EXIT_CODES_OF_REPLAY)]
+    #[command(
+        before_help = examples!(
+            "replay start --stack payments-redrive --topic payments --since 36h --dry-run",
+            "replay start --stack payments-redrive --from letters.jsonl --why 'amounts corrected'"
+        ),
+        after_help = EXIT_CODES_OF_REPLAY
+    )]
     Start(Box<ReplayArgs>),
     /// List all replays
-    #[command(after_help = EXIT_CODES_OF_REPLAY_RECORDS)]
+    #[command(
+        before_help = examples!(
+            "replay list --stack payments-redrive",
+            "replay list --stack payments-redrive --json"
+        ),
+        after_help = EXIT_CODES_OF_REPLAY_RECORDS
+    )]
     List(ListReplays),
     /// Show the state of a replay
-    #[command(after_help = EXIT_CODES_OF_REPLAY_RECORDS)]
+    #[command(
+        before_help = examples!(
+            "replay show 20261102T093105Z-81c0d4 --stack payments-redrive",
+            "replay show 20261102T093105Z-81c0d4 --stack payments-redrive --json"
+        ),
+        after_help = EXIT_CODES_OF_REPLAY_RECORDS
+    )]
     Show(OneReplay),
     /// Stop a replay, wherever it runs; `replay --resume` continues it
-    #[command(after_help = EXIT_CODES_OF_REPLAY_RECORDS)]
+    #[command(
+        before_help = examples!(
+            "replay stop 20261102T093105Z-81c0d4 --stack payments-redrive",
+            "replay stop 20261102T093105Z-81c0d4 --stack payments-redrive --why 'too early'"
+        ),
+        after_help = EXIT_CODES_OF_REPLAY_RECORDS
+    )]
     Stop(EndReplay),
     /// End a replay that will not continue: letters that it may have sent count as not sent
     ///
     /// If a replay is cut off, it is unknown whether its last letters were sent, and other replays do not
     /// touch them. After `free` the next replay that selects them sends them: subscribers can get them twice.
-    #[command(after_help = EXIT_CODES_OF_REPLAY_RECORDS)]
+    #[command(
+        before_help = examples!(
+            "replay free 20261102T093105Z-81c0d4 --stack payments-redrive",
+            "replay free 20261102T093105Z-81c0d4 --stack payments-redrive --why 'laptop gone'"
+        ),
+        after_help = EXIT_CODES_OF_REPLAY_RECORDS
+    )]
     Free(FreeReplay),
 }
 
@@ -233,12 +263,12 @@ pub(crate) struct PaceArgs {
     #[arg(long, value_name = "PERCENTS", value_delimiter = ',')]
     pub(crate) ramp: Option<Vec<u32>>,
     /// Stop the replay if more than this percentage of a step's letters fail [default: 10]
-    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(..=100))]
+    #[arg(long, help_heading = ADVANCED, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(..=100))]
     pub(crate) threshold: Option<u32>,
     /// Wait this long after a step before judging it, at most one hour: 60, 5m [default: 60]
-    #[arg(long, value_name = "TIME", value_parser = settle)]
+    #[arg(long, help_heading = ADVANCED, value_name = "TIME", value_parser = settle)]
     pub(crate) settle: Option<u32>,
     /// Work on this many parts of the archive at once, 1 to 64 [default: 4]
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u8).range(1..=64))]
+    #[arg(long, help_heading = ADVANCED, value_name = "COUNT", value_parser = clap::value_parser!(u8).range(1..=64))]
     pub(crate) workers: Option<u8>,
 }

@@ -93,6 +93,12 @@ async fn attach(cloud: &TestAccount, args: &[&str]) -> CommandRun {
     attach_in(CommandWorld::default(), cloud, args).await
 }
 
+/// Returns a world in which a person attaches the subscriptions of the topic `payments`.
+pub(crate) fn attachable() -> CommandWorld {
+    let config = Some(stand_in::before(&account(), unowned));
+    CommandWorld { config, answers: true, input: b"y\n".to_vec(), ..CommandWorld::default() }
+}
+
 /// Returns the path of a file that does not exist. Dropping it deletes the file.
 fn record() -> TextFile {
     let file = TextFile::of("attach.json", "");

@@ -15,7 +15,7 @@ use self::deployment::{ALARMS, FakeDeployment, OUTPUTS, OtherAnswer, ROLE, accou
 use super::stack::{formation, formation_with};
 use super::{CommandRun, CommandWorld, manual, redrivectl_in, shows};
 
-pub(crate) use deployment::ill_deployment;
+pub(crate) use deployment::{ill_deployment, well_deployed};
 
 #[tokio::test]
 async fn a_healthy_deployment_is_read_and_only_those_who_replay_are_named() {

@@ -9,6 +9,14 @@ use drill_account::{DRILLS, DrillTest, DrillTrouble, SNS, is_fifo};
 use redrive_support::{DLQ, FIFO_DLQ, FIFO_REQUEUE, REQUEUE, SimCall, SimFault};
 use serde_json::json;
 
+use super::CommandRun;
+
+/// Runs a drill without a question.
+pub(crate) async fn drilled(args: &[&str]) -> CommandRun {
+    let given = args.strip_prefix(&["drill", "--stack", "payments"]).unwrap();
+    DrillTest::new().run(DrillTrouble::None, &[given, &["--yes"]].concat()).await
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_drill_shows_its_steps_and_leaves_nothing() {
     let drill = DrillTest::new();

@@ -135,6 +135,11 @@ async fn fleet(
     redrivectl_in(CommandWorld { config, ..CommandWorld::default() }, &[&["fleet"], args].concat()).await
 }
 
+/// Returns a world in which all is well with the fleet.
+pub(crate) fn fleet_world() -> CommandWorld {
+    CommandWorld { config: Some(late_before(&TestAccount::new(), well)), ..CommandWorld::default() }
+}
+
 fn denied() -> (Duration, u16, Vec<u8>) {
     let error =
         "<ErrorResponse><Error><Code>AccessDenied</Code><Message>no</Message></Error></ErrorResponse>";

@@ -66,5 +66,8 @@ async fn there_is_a_manual_page_for_each_command() {
     assert!(page("redrivectl.1").contains("redrivectl"));
     assert!(page("redrivectl-replay.1").contains("threshold"));
     assert!(page("redrivectl-archive-list.1").contains("not\\-replayed"));
+    let hold = page("redrivectl-hold.1");
+    assert!(["Examples:\n  redrivectl hold", "Exit codes:"].iter().all(|it| hold.contains(it)), "{hold}");
+    assert!(page("redrivectl.1").contains("Exit codes:"));
     std::fs::remove_dir_all(&folder).unwrap();
 }

@@ -167,6 +167,13 @@ async fn look(cloud: &TestAccount, around: Around, args: &[&str]) -> CommandRun 
     redrivectl_in(world, &[&["look", "--queue", DLQ], args].concat()).await
 }
 
+/// Returns a world with a queue of letters, in which a person answers a question with yes.
+pub(crate) fn lookable() -> CommandWorld {
+    let letters: Vec<_> = (0..12).map(|number| letter(number, SUBSCRIPTION, HOUR / 2)).collect();
+    let config = Some(notifier().before(&with(&letters)));
+    CommandWorld { config, later: 200_000, answers: true, input: b"y\n".to_vec(), ..CommandWorld::default() }
+}
+
 /// Returns the ids of the letters that can be received now.
 async fn visible(cloud: &TestAccount) -> usize {
     let config = cloud.config(aws_config::retry::RetryConfig::disabled());

@@ -8,8 +8,10 @@ mod credentials;
 mod doctor;
 mod drill;
 mod erase;
+mod examples;
 mod explain;
 mod fleet;
+mod help;
 mod install;
 mod look;
 mod machine;
@@ -261,30 +263,6 @@ async fn a_wrong_command_line_is_bad_usage() {
     assert_eq!((ran.code, ran.out.as_str()), (2, ""));
     assert!(ran.err.contains("--retention"), "{}", ran.err);
     assert_eq!(redrivectl(&[]).await.code, 2);
-}
-
-#[tokio::test]
-async fn help_says_what_the_exit_codes_mean() {
-    for args in [
-        &["--help"][..],
-        &["plan", "--help"],
-        &["explain", "--help"],
-        &["archive", "list", "--help"],
-        &["archive", "show", "--help"],
-        &["archive", "diff", "--help"],
-        &["waiting", "--help"],
-        &["overrides", "--help"],
-        &["hold", "--help"],
-        &["retry", "--help"],
-        &["overrides", "release", "--help"],
-    ] {
-        let help = redrivectl(args).await.text();
-        for line in ["  0  done", "  1  something failed", "  2  bad usage or bad input"] {
-            assert!(help.contains(line), "{args:?}: {help}");
-        }
-    }
-    let help = redrivectl(&["--help"]).await.text();
-    assert!(help.contains("give-up"), "{help}");
 }
 
 #[tokio::test]

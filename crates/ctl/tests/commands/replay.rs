@@ -119,7 +119,7 @@ pub(super) fn sent_ids(cloud: &TestAccount) -> Vec<String> {
 }
 
 /// A replay that stopped since two letters of its first step still wait; its id.
-async fn stopped(cloud: &TestAccount) -> (String, CommandRun) {
+pub(super) async fn stopped(cloud: &TestAccount) -> (String, CommandRun) {
     let some_are_sent = AtomicBool::new(false);
     cloud.script(move |call| {
         let waits = r#"{"Attributes": {"ApproximateNumberOfMessages": "2"}}"#;

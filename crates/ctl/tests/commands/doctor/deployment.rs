@@ -199,6 +199,13 @@ pub(super) async fn doctor(cloud: &TestAccount, deployment: FakeDeployment, args
     redrivectl_in(world, &[&["doctor"], args].concat()).await
 }
 
+/// Returns a world with a deployment of the template.
+pub(crate) fn well_deployed() -> CommandWorld {
+    let deployment = FakeDeployment::new();
+    let config = Some(stand_in::before(&account(), move |asked| deployment.answer(asked)));
+    CommandWorld { config, ..CommandWorld::default() }
+}
+
 /// Returns a deployment that was partly made by hand, with the configuration that reaches it.
 pub(crate) fn ill_deployment() -> (TestAccount, SdkConfig) {
     let (cloud, deployment) = ill();
