@@ -12,7 +12,7 @@ use crate::args;
 use crate::console::{CommandEnd, CommandFailure, ToolEnvironment, WriteFailure};
 use crate::silent_servers::SilentServers;
 use crate::stack_outputs::StackOptions;
-use crate::tables::count;
+use crate::tables::{TextStyle, count};
 
 /// The environment of further commands: the connection and the stack of the command that runs them.
 #[derive(Clone)]
@@ -106,6 +106,8 @@ impl CommandRunner {
         let stop = Arc::clone(&self.stop);
         ToolEnvironment {
             out: Box::new(out.clone()),
+            terminal: false,
+            style: TextStyle::default(),
             unwritten: WriteFailure::default(),
             err: Box::new(err.clone()),
             progress: false,

@@ -22,7 +22,7 @@ use redrive_core::policy::{Overrides, Policy, after_mark};
 
 use crate::silent_servers::SilentServers;
 use crate::stack_outputs::StackOptions;
-use crate::tables::brief;
+use crate::tables::{TextStyle, brief};
 
 /// The difference between this machine's clock and a server's above which the tool warns.
 const WRONG_CLOCK: SignedDuration = SignedDuration::from_mins(1);
@@ -41,6 +41,10 @@ const STATUS: &str = "/proc/self/status";
 pub struct ToolEnvironment {
     /// The stream for results.
     pub out: Box<dyn Write + Send>,
+    /// True if that stream is a terminal, which may show colours.
+    pub terminal: bool,
+    /// How results are written as text. The command line says so before the command runs.
+    pub style: TextStyle,
     /// The first error of that stream.
     pub unwritten: WriteFailure,
     /// The stream for problems and progress.
@@ -75,6 +79,8 @@ impl ToolEnvironment {
     pub fn system() -> Self {
         Self {
             out: Box::new(std::io::stdout()),
+            terminal: std::io::stdout().is_terminal(),
+            style: TextStyle::default(),
             unwritten: WriteFailure::default(),
             err: Box::new(std::io::stderr()),
             progress: std::io::stderr().is_terminal(),
@@ -91,6 +97,13 @@ impl ToolEnvironment {
         }
     }
 
+    /// Sets how results are written. Scripts and people who set `NO_COLOR` get no colours.
+    /// <https://no-color.org>
+    pub(crate) fn write_as(&mut self, wide: bool, as_json: bool) {
+        let is_refused = (self.variable)("NO_COLOR").is_some_and(|value| !value.is_empty());
+        self.style = TextStyle { wide, colours: self.terminal && !as_json && !is_refused };
+    }
+
     /// Prints the result of a command, and returns how the command ended.
     pub(crate) fn print(
         &mut self,
@@ -100,7 +113,7 @@ impl ToolEnvironment {
         if as_json {
             writeln!(self.out, "{}", result.json())?;
         } else {
-            write!(self.out, "{}", result.text())?;
+            write!(self.out, "{}", result.text(self.style))?;
         }
         Ok(result.finished())
     }

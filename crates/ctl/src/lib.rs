@@ -57,6 +57,7 @@ pub use console::{ToolEnvironment, WriteFailure};
 use output::{JsonStream, ProblemStream, ResultStream};
 pub use silent_servers::SilentServers;
 pub use stack_outputs::StackOptions;
+pub use tables::TextStyle;
 
 /// Returns all commands and options, for tests that go through all of them.
 #[must_use]
@@ -78,6 +79,7 @@ pub async fn run(args: impl IntoIterator<Item = OsString>, mut console: ToolEnvi
         }
     };
     console.guard(cli.command.goes_on(), cli.json);
+    console.write_as(cli.wide, cli.json);
     if let Some(connection) = cli.command.connection() {
         console.stack = Box::pin(describe::stack(connection, cli.command.further(), &console)).await;
     }

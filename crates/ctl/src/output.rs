@@ -12,11 +12,12 @@ use serde_json::Value;
 
 use crate::command_end::CommandEnd;
 use crate::command_failure::CommandFailure;
+use crate::tables::TextStyle;
 
 /// The result of a command. A command returns it, and prints it last.
 pub(crate) trait CommandResult {
     /// Returns the result as lines of text, for a person.
-    fn text(&self) -> String;
+    fn text(&self, style: TextStyle) -> String;
 
     /// Returns the result as JSON, for a script.
     fn json(&self) -> Value;

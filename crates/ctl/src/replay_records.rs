@@ -1,5 +1,6 @@
 //! `redrivectl replay list`, `show`, `stop` and `free`: the records of replays.
 
+use std::cmp::Reverse;
 use std::io::Write;
 
 use redrive_replay::{ReplayError, ReplayState, ReplayStatus, StoredReplays};
@@ -11,7 +12,7 @@ use crate::console::{CommandEnd, CommandFailure, ToolEnvironment};
 use crate::output::CommandResult;
 use crate::replay::{status, summary, who};
 use crate::s3_location::{self, BucketPrefix};
-use crate::tables::{count, harmless, table, thousands, utc};
+use crate::tables::{TableNames, TextStyle, count, harmless, thousands, utc};
 
 /// All replays, or one of them.
 enum ShownReplays {
@@ -86,9 +87,9 @@ async fn free(
 }
 
 impl CommandResult for ShownReplays {
-    fn text(&self) -> String {
+    fn text(&self, style: TextStyle) -> String {
         match self {
-            Self::All(all) => list(all),
+            Self::All(all) => list(all, style),
             Self::One { state, said, further } => {
                 format!("{}{said}", summary(state, &who_and_why(state), further))
             }
@@ -149,13 +150,21 @@ fn who_and_why(state: &ReplayState) -> Vec<(&'static str, String)> {
     rows
 }
 
-fn list(all: &[(String, Result<ReplayState, ReplayError>)]) -> String {
+/// Returns replays as a table, the largest first, but before all others those that somebody may have to resume. Those of the
+/// same size stay in their order, the latest first.
+fn list(all: &[(String, Result<ReplayState, ReplayError>)], style: TextStyle) -> String {
     if all.is_empty() {
         return "No replays.\n".to_owned();
     }
+    let mut sorted: Vec<_> = all.iter().collect();
+    sorted.sort_by_key(|(_, state)| {
+        Reverse(state.as_ref().map_or((false, 0), |state| (state.is_unfinished(), state.letters)))
+    });
+    let authors = all.iter().filter_map(|(_, state)| Some(state.as_ref().ok()?.by.as_str()));
+    let names = TableNames::of(authors, style);
     let mut rows = vec![["id", "status", "sent", "of", "begun (UTC)", "by"].map(str::to_owned).to_vec()];
-    rows.extend(all.iter().map(|(id, state)| match state {
-        Ok(state) => row(state),
+    rows.extend(sorted.iter().map(|(id, state)| match state {
+        Ok(state) => row(state, &names),
         Err(error) => {
             let why = match error {
                 ReplayError::Newer(_) => "(written by a newer version)",
@@ -164,16 +173,19 @@ fn list(all: &[(String, Result<ReplayState, ReplayError>)]) -> String {
             vec![harmless(id), "unknown".into(), String::new(), String::new(), String::new(), why.to_owned()]
         }
     }));
-    format!("{}\n{}.\n", table(&rows, &[2, 3]), count(all.len() as u64, "replay"))
+    let needs_person = |state: &ReplayState| ["stopped", "cut off"].contains(&status(state));
+    let red = (1..).zip(&sorted).filter(|(_, (_, state))| state.as_ref().is_ok_and(needs_person));
+    let red: Vec<_> = red.map(|(row, _)| row).collect();
+    format!("{}\n{}.\n", style.table(&rows, &[2, 3], &red), count(all.len() as u64, "replay"))
 }
 
-fn row(state: &ReplayState) -> Vec<String> {
+fn row(state: &ReplayState, names: &TableNames) -> Vec<String> {
     vec![
         harmless(&state.id),
         status(state).to_owned(),
         thousands(state.counts.sent),
         thousands(state.letters),
         utc(state.began),
-        harmless(&state.by),
+        names.name(&state.by),
     ]
 }

@@ -3,6 +3,7 @@
 //! The list of waiting letters gives an upper bound: a delivered letter stays on it until it would have been
 //! due, unless the function claimed it to wake it. The number for a whole queue comes from SQS, which gives approximate numbers.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use aws_sdk_sqs::types::QueueAttributeName;
@@ -22,7 +23,7 @@ use crate::control::ControlAccess;
 use crate::output::CommandResult;
 use crate::overrides::reach;
 use crate::s3_location;
-use crate::tables::{count, harmless, table, thousands, utc};
+use crate::tables::{TableNames, TextStyle, count, harmless, thousands, utc};
 
 /// Waiting letters in groups, and the totals of their queues.
 struct WaitingCounts {
@@ -104,23 +105,29 @@ impl WaitingCounts {
         self.groups.values().map(|group| group.letters).sum()
     }
 
-    fn table(&self) -> String {
+    /// Returns the groups as a table, the largest first. Hours stay in their order.
+    fn table(&self, style: TextStyle) -> String {
         let header = [self.by.name(), "letters", "first due (UTC)", "last due (UTC)"];
         let mut rows = vec![header.map(str::to_owned).to_vec()];
-        rows.extend(self.groups.iter().map(|(name, group)| {
-            let name = name.as_deref().map_or("(none)".to_owned(), harmless);
+        let names = TableNames::of(self.groups.keys().flatten().map(String::as_str), style);
+        let mut groups: Vec<_> = self.groups.iter().collect();
+        if self.by != WaitingBy::Due {
+            groups.sort_by_key(|(_, group)| Reverse(group.letters));
+        }
+        rows.extend(groups.into_iter().map(|(name, group)| {
+            let name = name.as_deref().map_or("(none)".to_owned(), |name| names.name(name));
             vec![name, thousands(group.letters), utc(group.first), utc(group.last)]
         }));
-        table(&rows, &[1])
+        style.table(&rows, &[1], &[])
     }
 }
 
 impl CommandResult for WaitingCounts {
-    fn text(&self) -> String {
+    fn text(&self, style: TextStyle) -> String {
         let letters = self.letters();
         let mut lines = Vec::new();
         if letters > 0 {
-            lines.push(self.table());
+            lines.push(self.table(style));
         }
         let listed = count(letters, "letter");
         let wait = if letters == 1 { "waits" } else { "wait" };

@@ -17,7 +17,7 @@ use crate::aws::AwsAccess;
 use crate::console::{CommandEnd, CommandFailure, ToolEnvironment, read_file};
 use crate::output::CommandResult;
 use crate::s3_location::{self, BucketPrefix};
-use crate::tables::{count, harmless, thousands};
+use crate::tables::{TextStyle, count, harmless, thousands};
 
 /// A record of the input, with its place in the archive.
 struct EditedRecord {
@@ -127,7 +127,7 @@ pub(crate) async fn compare(
 }
 
 impl CommandResult for ArchiveDifference {
-    fn text(&self) -> String {
+    fn text(&self, _: TextStyle) -> String {
         let changed: String = self.changed.iter().map(ChangedRecord::text).collect();
         let letters = count(self.changed.len() as u64, "letter");
         format!("{changed}{letters} changed, {} as in the archive.\n", thousands(self.same))

@@ -1,5 +1,6 @@
 //! `redrivectl archive list`: counts letters by topic, reason and day, or by other fields.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
@@ -16,7 +17,7 @@ use crate::aws::AwsAccess;
 use crate::console::{CommandEnd, CommandFailure, ToolEnvironment};
 use crate::output::CommandResult;
 use crate::s3_location::{self, BucketPrefix};
-use crate::tables::{count, harmless, table, thousands, utc};
+use crate::tables::{TableNames, TextStyle, count, harmless, thousands, utc};
 
 /// Letters that are counted together.
 struct ListGroup {
@@ -97,6 +98,15 @@ impl ArchiveCounts<'_> {
         self.is_known.then(|| self.groups.values().map(ListGroup::not_replayed).sum())
     }
 
+    /// Returns the groups, the largest first. Groups of times alone stay in their order.
+    fn largest_first(&self) -> Vec<(&Vec<Option<String>>, &ListGroup)> {
+        let mut groups: Vec<_> = self.groups.iter().collect();
+        if !self.by.iter().all(|by| matches!(by, ArchiveField::Day | ArchiveField::Hour)) {
+            groups.sort_by_key(|(_, group)| Reverse(group.letters));
+        }
+        groups
+    }
+
     fn sums(&self, letters: u64, not_replayed: Option<u64>) -> String {
         let mut sums = count(letters, "letter");
         if let Some(not_replayed) = not_replayed {
@@ -116,17 +126,20 @@ impl ArchiveCounts<'_> {
 }
 
 impl CommandResult for ArchiveCounts<'_> {
-    fn text(&self) -> String {
+    fn text(&self, style: TextStyle) -> String {
         let letters = self.letters();
         let not_replayed = self.not_replayed().filter(|_| letters > 0);
         let sums = self.sums(letters, not_replayed);
         if letters == 0 {
             return format!("{sums}.\n");
         }
-        let rows = self.groups.iter().map(|(values, group)| group.row(values, self.is_known));
+        let names = TableNames::of(self.groups.keys().flatten().flatten().map(String::as_str), style);
+        let groups = self.largest_first().into_iter();
+        let rows = groups.map(|(values, group)| group.row(values, self.is_known, &names));
         let rows: Vec<_> = std::iter::once(header(self.by, self.is_known)).chain(rows).collect();
         let first = self.by.len();
-        format!("{}\n{sums}.\n", table(&rows, &[first, first + usize::from(self.is_known)]))
+        let right = [first, first + usize::from(self.is_known)];
+        format!("{}\n{sums}.\n", style.table(&rows, &right, &[]))
     }
 
     fn json(&self) -> Value {
@@ -170,8 +183,10 @@ impl ListGroup {
         self.letters - self.replayed
     }
 
-    fn row(&self, values: &[Option<String>], is_known: bool) -> Vec<String> {
-        let values = values.iter().map(|value| value.as_deref().map_or("(none)".to_owned(), harmless));
+    fn row(&self, values: &[Option<String>], is_known: bool, names: &TableNames) -> Vec<String> {
+        let named =
+            |value: &Option<String>| value.as_deref().map_or("(none)".to_owned(), |value| names.name(value));
+        let values = values.iter().map(named);
         let not_replayed = is_known.then(|| thousands(self.not_replayed()));
         let columns = [utc(self.first), utc(self.last), harmless(&self.example)];
         values.chain([thousands(self.letters)]).chain(not_replayed).chain(columns).collect()

@@ -34,6 +34,9 @@ pub(crate) struct Cli {
     /// Write JSON instead of text, for scripts
     #[arg(long, global = true)]
     pub(crate) json: bool,
+    /// Show whole ARNs instead of short names
+    #[arg(long, global = true)]
+    pub(crate) wide: bool,
     #[command(subcommand)]
     pub(crate) command: CliCommand,
 }

@@ -14,7 +14,7 @@ look     look        show a queue's letters before anything is deployed
          archive     list, show and compare archived letters
          plan        show when a policy retries, as a table and a chart
          explain     show what the function would do with an event, and why
-         fleet       show the stacks of many accounts and regions, one line each
+         fleet       show the stacks of many accounts and regions, a line each
          doctor      find what is wrong with a deployment
          serve       show all that as pages in your browser
 act      give-up     archive letters instead of trying them again
@@ -24,7 +24,7 @@ set up   attach      name the queue as the dead-letter queue of subscriptions
          completion  write the completion script of a shell
          man         write manual pages
 
-Options: --json, --version. Examples, exit codes: redrivectl COMMAND --help
+Options: --json, --wide, --version. All of a command: redrivectl COMMAND --help
 ";
 
 /// The heading of options that only experts and tests need. It is the last one before that of the connection.

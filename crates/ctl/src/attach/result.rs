@@ -10,7 +10,7 @@ use super::select::SelectedSubscriptions;
 use crate::console::CommandEnd;
 use crate::doctor::{ReadError, redrive_policy_command};
 use crate::output::CommandResult;
-use crate::tables::{count, harmless, table, wrapped};
+use crate::tables::{TextStyle, count, harmless, table, wrapped};
 
 /// The columns that a note may fill.
 const WIDTH: usize = 110;
@@ -207,7 +207,7 @@ impl SubscriptionRow {
 }
 
 impl CommandResult for AttachResult {
-    fn text(&self) -> String {
+    fn text(&self, _: TextStyle) -> String {
         if self.shows_rows { self.preview() } else { self.summary() }
     }
 

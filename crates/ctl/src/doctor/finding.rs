@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::setup::{ReadError, ReadResult};
 use crate::args::FurtherOptions;
-use crate::tables::{command_line, harmless, wrapped};
+use crate::tables::{TextStyle, command_line, harmless, wrapped};
 
 /// The columns that a finding may fill.
 const WIDTH: usize = 110;
@@ -144,9 +144,11 @@ pub(super) fn aws<W: AsRef<str>>(words: &[W]) -> String {
 }
 
 /// Returns a finding as lines of text.
-pub(super) fn text(finding: &CheckFinding) -> String {
+pub(super) fn text(finding: &CheckFinding, style: TextStyle) -> String {
     let CheckFinding { severity, about, says, fix, .. } = finding;
-    let head = format!("{:INDENT$}{}\n", severity.name(), harmless(about));
+    let name = format!("{:INDENT$}", severity.name());
+    let name = if *severity == Severity::Error { style.red(&name) } else { style.head(&name) };
+    let head = format!("{name}{}\n", harmless(about));
     let says = wrapped(&harmless(says), WIDTH - INDENT, 0);
     // A command stays on one line, so that it can be copied.
     let fix = fix.as_ref().map(|fix| format!("fix: {}", harmless(fix)));

@@ -31,7 +31,7 @@ use serde_json::{Value, json};
 use crate::args;
 use crate::console::{CommandEnd, CommandFailure, ToolEnvironment};
 use crate::output::CommandResult;
-use crate::tables::count;
+use crate::tables::{TextStyle, count};
 use finding::{Severity, text};
 use setup::DeploymentFacts;
 
@@ -72,8 +72,8 @@ impl ExaminationResult {
 }
 
 impl CommandResult for ExaminationResult {
-    fn text(&self) -> String {
-        let findings: String = self.findings.iter().map(|finding| text(finding) + "\n").collect();
+    fn text(&self, style: TextStyle) -> String {
+        let findings: String = self.findings.iter().map(|finding| text(finding, style) + "\n").collect();
         format!(
             "{}{findings}Checked {}, {}, {}: {}.\n",
             blind(&self.unseen()),

@@ -13,7 +13,7 @@ use super::versions::VersionLock;
 use crate::console::CommandEnd;
 use crate::output::CommandResult;
 use crate::overrides::{OverrideAuthor, signature};
-use crate::tables::{count, harmless, table, utc};
+use crate::tables::{TextStyle, count, harmless, table, utc};
 
 /// What an erasing would do.
 pub(super) struct ErasePreview<'a> {
@@ -122,7 +122,7 @@ impl ErasePreview<'_> {
 }
 
 impl CommandResult for ErasePreview<'_> {
-    fn text(&self) -> String {
+    fn text(&self, _: TextStyle) -> String {
         format!("{}\nDry run: nothing was erased.\n", self.lines())
     }
 
@@ -166,7 +166,7 @@ impl EraseResult {
 }
 
 impl CommandResult for EraseResult {
-    fn text(&self) -> String {
+    fn text(&self, _: TextStyle) -> String {
         let mut lines = vec![format!(
             "Erased {} from {}; deleted {}.",
             count(self.letters(), "letter"),

@@ -113,6 +113,11 @@ impl FleetPlace {
         }
     }
 
+    /// Returns the whole ARN of its role, or the account as it was named.
+    pub(super) fn whole_account(&self) -> &str {
+        if let FleetAccount::Role(arn) = &self.account { arn } else { self.account() }
+    }
+
     /// Connects to the account.
     ///
     /// # Errors

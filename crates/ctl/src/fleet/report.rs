@@ -1,5 +1,6 @@
 //! The lines of a fleet.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
@@ -8,7 +9,7 @@ use super::places::FleetPlace;
 use super::stack_facts::{FleetStack, Seen, StackFacts};
 use crate::console::CommandEnd;
 use crate::output::CommandResult;
-use crate::tables::{brief, count, harmless, table, thousands};
+use crate::tables::{TextStyle, brief, count, harmless, thousands};
 
 /// The stacks of a fleet.
 pub(super) struct FleetReport {
@@ -18,6 +19,8 @@ pub(super) struct FleetReport {
 /// A stack, or a place in which none could be seen.
 pub(super) struct FleetLine {
     account: String,
+    /// The account by its whole ARN.
+    whole_account: String,
     region: String,
     stack: Option<String>,
     facts: Result<StackFacts, Option<String>>,
@@ -25,21 +28,29 @@ pub(super) struct FleetLine {
 
 impl FleetLine {
     pub(super) fn of(place: &FleetPlace, region: &str, stack: &FleetStack, facts: StackFacts) -> Self {
-        let (account, region) = (place.account().to_owned(), region.to_owned());
-        Self { account, region, stack: Some(stack.name.clone()), facts: Ok(facts) }
+        Self::in_place(place, region.to_owned(), Some(stack.name.clone()), Ok(facts))
     }
 
     /// Returns the line of a place or a stack that could not be seen.
     pub(super) fn unseen(place: &FleetPlace, stack: Option<&str>, unseen: &Seen<()>) -> Self {
         let region = place.region.clone().unwrap_or_else(|| "?".to_owned());
         let why = why(unseen).unwrap_or_default();
-        let (account, stack) = (place.account().to_owned(), stack.map(str::to_owned));
-        Self { account, region, stack, facts: Err(Some(why)) }
+        Self::in_place(place, region, stack.map(str::to_owned), Err(Some(why)))
     }
 
     /// Returns the line of a place without stacks.
     pub(super) fn empty(place: &FleetPlace, region: String) -> Self {
-        Self { account: place.account().to_owned(), region, stack: None, facts: Err(None) }
+        Self::in_place(place, region, None, Err(None))
+    }
+
+    fn in_place(
+        place: &FleetPlace,
+        region: String,
+        stack: Option<String>,
+        facts: Result<StackFacts, Option<String>>,
+    ) -> Self {
+        let (account, whole_account) = (place.account().to_owned(), place.whole_account().to_owned());
+        Self { account, whole_account, region, stack, facts }
     }
 
     fn is_unseen(&self) -> bool {
@@ -57,9 +68,15 @@ impl FleetLine {
         matches!(alarms, Ok(Seen::Known(names)) if !names.is_empty())
     }
 
-    fn row(&self) -> Vec<String> {
+    /// Returns the number of letters that wait; `None` if it could not be seen.
+    fn waiting(&self) -> Option<u64> {
+        seen(&self.facts.as_ref().ok()?.waiting).copied()
+    }
+
+    fn row(&self, style: TextStyle) -> Vec<String> {
+        let account = if style.wide { &self.whole_account } else { &self.account };
         let stack = self.stack.as_deref().map_or("-".to_owned(), harmless);
-        let mut row = vec![harmless(&self.account), harmless(&self.region), stack];
+        let mut row = vec![harmless(account), harmless(&self.region), stack];
         match &self.facts {
             Err(Some(why)) => row.push(harmless(why)),
             Err(None) => row.push("no stack of sns-redrive".to_owned()),
@@ -115,11 +132,15 @@ impl StackFacts {
 }
 
 impl CommandResult for FleetReport {
-    fn text(&self) -> String {
+    fn text(&self, style: TextStyle) -> String {
         let header =
             ["account", "region", "stack", "waiting", "archived today", "alarms", "oldest", "version"];
-        let rows = self.lines.iter().map(FleetLine::row);
+        let mut lines: Vec<_> = self.lines.iter().collect();
+        lines.sort_by_key(|line| Reverse(line.waiting()));
+        let rows = lines.iter().map(|line| line.row(style));
         let rows: Vec<_> = std::iter::once(header.map(str::to_owned).to_vec()).chain(rows).collect();
+        let red: Vec<_> =
+            (1..).zip(&lines).filter(|(_, line)| line.has_alarm()).map(|(row, _)| row).collect();
         let stacks = self.lines.iter().filter(|line| line.facts.is_ok()).count() as u64;
         let number = |is: fn(&FleetLine) -> bool| self.lines.iter().filter(|line| is(line)).count() as u64;
         let (alarms, unseen) = (number(FleetLine::has_alarm), number(FleetLine::is_unseen));
@@ -130,7 +151,7 @@ impl CommandResult for FleetReport {
         if unseen > 0 {
             sums = format!("{sums}; {} not wholly seen", count(unseen, "line"));
         }
-        format!("{}\n{sums}.\n", table(&rows, &[]))
+        format!("{}\n{sums}.\n", style.table(&rows, &[], &red))
     }
 
     fn json(&self) -> Value {

@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use redrive_console::schedule::Timetable;
+use redrive_core::arn::Arn;
 use redrive_core::policy::{Policy, Rule, RuleAction, expiry_margin, plus};
 use serde_json::{Value, json};
 
@@ -13,7 +14,7 @@ use super::take_letters::TakeEnd;
 use crate::console::CommandEnd;
 use crate::endpoint_state::EndpointFinding;
 use crate::output::CommandResult;
-use crate::tables::{clock, count, harmless, table, thousands, utc};
+use crate::tables::{TableNames, TextStyle, clock, count, harmless, table, thousands, utc};
 
 /// What a look has found.
 pub(super) struct LookReport<'p> {
@@ -33,10 +34,12 @@ pub(super) struct LookReport<'p> {
 }
 
 impl CommandResult for LookReport<'_> {
-    fn text(&self) -> String {
+    fn text(&self, style: TextStyle) -> String {
+        let names = TableNames::of(self.named(), style);
         let blocks = self.groups.iter().zip(&self.causes.0).enumerate();
-        let blocks: String =
-            blocks.map(|(index, (group, cause))| self.block(index + 1, group, cause)).collect();
+        let blocks: String = blocks
+            .map(|(index, (group, cause))| self.block(index + 1, group, cause, &names, style))
+            .collect();
         let setup_file = self.setup_file.as_ref().map(SetupFile::text).unwrap_or_default();
         format!("{blocks}{}\n{}{setup_file}", self.sum(), self.advice())
     }
@@ -71,8 +74,24 @@ impl CommandResult for LookReport<'_> {
 }
 
 impl LookReport<'_> {
+    /// Returns the ARNs and targets that the groups name.
+    fn named(&self) -> impl Iterator<Item = &str> {
+        let keys = self.groups.iter().map(|group| &group.key);
+        let arns = keys.flat_map(|key| [&key.topic, &key.subscription, &key.failed]);
+        let arns = arns.map(|arn| arn.as_ref().map(Arn::as_str));
+        let targets = self.causes.0.iter().map(|cause| cause.target.as_ref().map(|target| target.as_str()));
+        arns.chain(targets).flatten()
+    }
+
     /// Returns a group as lines.
-    fn block(&self, number: usize, group: &LetterGroup, cause: &GroupCause) -> String {
+    fn block(
+        &self,
+        number: usize,
+        group: &LetterGroup,
+        cause: &GroupCause,
+        names: &TableNames,
+        style: TextStyle,
+    ) -> String {
         let mut lines = Vec::new();
         let mut say = |what: &str, text: String| lines.push(vec![format!("   {what}"), harmless(&text)]);
         let key = &group.key;
@@ -81,14 +100,14 @@ impl LookReport<'_> {
             [("topic", &key.topic), ("subscription", &key.subscription), ("failed", &key.failed)]
         {
             if let Some(arn) = arn {
-                say(what, arn.to_string());
+                say(what, names.name(arn.as_str()));
             }
         }
         if let Some(claim) = key.claim {
             say("claims", format!("origin {claim}, which the policy must list to be believed"));
         }
         if let Some(target) = &cause.target {
-            say("target", target.as_str().to_owned());
+            say("target", names.name(target.as_str()));
         }
         say("arrived", format!("{} to {} UTC", utc(group.oldest), utc(group.newest)));
         say("age", ages(group));
@@ -125,7 +144,8 @@ impl LookReport<'_> {
             Some(Err(error)) => say("log", format!("{} failed ({})", error.call, error.reason())),
             None => {}
         }
-        format!("{number}. {}\n{}\n", count(group.letters, "letter"), table(&lines, &[]))
+        let head = style.head(&format!("{number}. {}", count(group.letters, "letter")));
+        format!("{head}\n{}\n", table(&lines, &[]))
     }
 
     /// Returns the schedule of a group, and its end.

@@ -23,6 +23,7 @@ use crate::args;
 use crate::console::{CommandEnd, CommandFailure, ToolEnvironment, unless_interrupted};
 use crate::control::{ControlAccess, OverrideChange};
 use crate::output::CommandResult;
+use crate::tables::TextStyle;
 
 /// The default duration of an override to give up: in this time every letter comes back at least once.
 const GIVE_UP_IN_FORCE: SignedDuration = SignedDuration::from_hours(12);
@@ -247,7 +248,7 @@ impl OverrideDraft<'_> {
 }
 
 impl CommandResult for GivenOverride {
-    fn text(&self) -> String {
+    fn text(&self, _: TextStyle) -> String {
         let woken = self.woken.as_ref().map_or_else(String::new, |woken| woken.text() + "\n");
         let to = match self.override_.action {
             OverrideAction::Hold => "end the hold and wake its letters",

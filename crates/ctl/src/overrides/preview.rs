@@ -10,7 +10,7 @@ use super::target_check::UnknownResources;
 use super::wake::{MatchCounts, WAKE_DELAY};
 use crate::console::CommandEnd;
 use crate::output::CommandResult;
-use crate::tables::{brief, count, harmless, table, utc};
+use crate::tables::{TextStyle, brief, count, harmless, table, utc};
 
 /// What an override would do.
 pub(crate) struct OverridePreview {
@@ -121,7 +121,7 @@ impl OverridePreview {
 }
 
 impl CommandResult for OverridePreview {
-    fn text(&self) -> String {
+    fn text(&self, _: TextStyle) -> String {
         format!("{}\nDry run: nothing was written.\n", self.lines())
     }
 

@@ -19,7 +19,7 @@ use crate::args;
 use crate::console::{CommandEnd, CommandFailure, ToolEnvironment, unless_interrupted};
 use crate::control::{ControlAccess, OverrideChange, ReleaseNote};
 use crate::output::CommandResult;
-use crate::tables::{count, harmless, table};
+use crate::tables::{TextStyle, count, harmless, table};
 
 /// What a release would do.
 pub(crate) struct ReleasePreview {
@@ -190,7 +190,7 @@ impl ReleasePreview {
 }
 
 impl CommandResult for ReleasePreview {
-    fn text(&self) -> String {
+    fn text(&self, _: TextStyle) -> String {
         format!("{}\nDry run: nothing was written.\n", self.lines())
     }
 
@@ -208,7 +208,7 @@ impl CommandResult for ReleasePreview {
 }
 
 impl CommandResult for ReleaseResult {
-    fn text(&self) -> String {
+    fn text(&self, _: TextStyle) -> String {
         let Some(woken) = &self.woken else { return String::new() };
         let mut lines = vec![woken.text()];
         if !woken.is_whole() {

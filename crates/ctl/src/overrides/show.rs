@@ -11,7 +11,10 @@ use crate::console::{CommandEnd, CommandFailure, ToolEnvironment};
 use crate::control::ControlAccess;
 use crate::output::CommandResult;
 use crate::s3_location;
-use crate::tables::{harmless, table, utc};
+use crate::tables::{TableNames, TextStyle, harmless, utc};
+
+/// The column of the author.
+const BY: usize = 4;
 
 /// Overrides to show.
 enum ShownOverrides {
@@ -65,7 +68,7 @@ async fn connect(
 }
 
 impl CommandResult for ShownOverrides {
-    fn text(&self) -> String {
+    fn text(&self, style: TextStyle) -> String {
         let (mut rows, none): (Vec<_>, _) = match self {
             Self::InForce(overrides, now) => (
                 overrides.iter().map(|override_| row(override_, *now)).collect(),
@@ -76,8 +79,14 @@ impl CommandResult for ShownOverrides {
         if rows.is_empty() {
             return none.to_owned();
         }
+        // The author of an override, who is often a role's session.
+        let names = TableNames::of(rows.iter().filter_map(|row| row.get(BY)).map(String::as_str), style);
+        let short: Vec<_> = rows.iter().filter_map(|row| row.get(BY)).map(|by| names.name(by)).collect();
+        for (row, short) in rows.iter_mut().zip(short) {
+            row[BY] = short;
+        }
         rows.insert(0, ["override", "do", "match", "in force", "by", "why"].map(str::to_owned).to_vec());
-        table(&rows, &[])
+        style.table(&rows, &[], &[])
     }
 
     fn json(&self) -> Value {

@@ -8,7 +8,7 @@ use super::summary::summary;
 use crate::args;
 use crate::console::CommandEnd;
 use crate::output::CommandResult;
-use crate::tables::{harmless, table};
+use crate::tables::{TextStyle, harmless, table};
 
 /// The result of a replay.
 pub(crate) enum ReplayResult {
@@ -33,7 +33,7 @@ pub(crate) enum ReplayResult {
 }
 
 impl CommandResult for ReplayResult {
-    fn text(&self) -> String {
+    fn text(&self, _: TextStyle) -> String {
         match self {
             Self::Ended { state, held, execution, further, .. } => {
                 let held = held.as_ref().map(|held| ("held", held.of_state(state)));

@@ -56,7 +56,7 @@ pub(super) async fn difference(
     let (mask, connection) = (masked.collect(), tool.connection());
     let args = args::ArchiveDiff { file: "-".into(), mask, connection, ..Default::default() };
     let mut console = tool.console(record, &CommandOutput::default(), &CommandOutput::bounded());
-    Ok(archive::compare(&args, &mut console).await?.text())
+    Ok(archive::compare(&args, &mut console).await?.text(console.style))
 }
 
 #[cfg(test)]

@@ -241,6 +241,38 @@ async fn an_alarm_that_is_on_needs_a_person_whatever_else_could_not_be_seen() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_stack_with_most_letters_comes_first_and_one_with_an_alarm_is_red() {
+    let answers = |asked: &StandInRequest<'_>| {
+        if asked.uri.contains("operation/DescribeAlarms") && region(asked) == "us-east-1" {
+            return Some((Duration::from_millis(9), 200, alarms(&["payments-LettersFailAlarm-1XYZ"])));
+        }
+        if asked.target.ends_with("GetQueueAttributes") && region(asked) == "eu-west-1" {
+            let many = json!({ "Attributes": { "ApproximateNumberOfMessages": "4000",
+                "ApproximateNumberOfMessagesNotVisible": "1", "ApproximateNumberOfMessagesDelayed": "0" } });
+            return Some((Duration::from_millis(9), 200, many.to_string().into_bytes()));
+        }
+        well(asked)
+    };
+    let role = role(1);
+    let args = ["--role", &role, "--region", "us-east-1", "--region", "eu-west-1"];
+    let ran = fleet(answers, &args).await;
+    let rows: Vec<_> = ran.out.lines().skip(1).take(2).collect();
+    assert!(
+        rows[0].starts_with("000000000001:role/looks  eu-west-1") && rows[1].contains("us-east-1"),
+        "{ran:?}"
+    );
+    let wide = fleet(answers, &[&args[..], &["--wide"]].concat()).await;
+    assert!(wide.out.lines().nth(1).unwrap().starts_with(&role), "{wide:?}");
+
+    let config = Some(late_before(&TestAccount::new(), answers));
+    let world = CommandWorld { config, is_terminal: true, ..CommandWorld::default() };
+    let coloured = redrivectl_in(world, &[&["fleet"], &args[..]].concat()).await.out;
+    let is_red = |row: &str| row.starts_with("\u{1b}[31m") && row.ends_with("\u{1b}[0m");
+    let red: Vec<_> = coloured.lines().filter(|row| is_red(row)).collect();
+    assert!(red.len() == 1 && red[0].contains("us-east-1"), "{coloured:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_file_names_accounts_regions_and_stacks() {
     let file = TextFile::of(
         "fleet.json",

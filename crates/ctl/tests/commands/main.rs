@@ -23,6 +23,7 @@ mod replay;
 mod serve;
 mod stack;
 mod successors;
+mod tables;
 mod waiting;
 mod words;
 
@@ -35,7 +36,7 @@ use aws_config::SdkConfig;
 use aws_config::retry::RetryConfig;
 use indicatif::{InMemoryTerm, ProgressDrawTarget, TermLike};
 use redrive_aws::clock::InstanceClock;
-use redrive_ctl::{SilentServers, StackOptions, ToolEnvironment, WriteFailure, run};
+use redrive_ctl::{SilentServers, StackOptions, TextStyle, ToolEnvironment, WriteFailure, run};
 use redrive_support::TestAccount;
 use serde_json::Value;
 
@@ -72,6 +73,8 @@ pub(crate) struct CommandWorld {
     pub(crate) ticks: bool,
     /// True if a person sees progress.
     pub(crate) progress: bool,
+    /// True if results go to a terminal.
+    pub(crate) is_terminal: bool,
     /// True if progress is printed in lines.
     pub(crate) lines: bool,
     /// The terminal with progress and problems.
@@ -124,6 +127,8 @@ pub(crate) async fn redrivectl_in(world: CommandWorld, args: &[&str]) -> Command
             Some(lines) => Box::new(ClosingPipe { page: out.clone(), lines }),
             None => Box::new(out.clone()),
         },
+        terminal: world.is_terminal,
+        style: TextStyle::default(),
         unwritten: WriteFailure::default(),
         err: match &terminal {
             Some(terminal) => Box::new(TerminalWriter(terminal.clone())),

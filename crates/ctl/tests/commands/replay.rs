@@ -452,6 +452,10 @@ async fn the_manual_shows_what_is_printed_of_replays() {
     })));
     let printed = replays(&cloud, &[]).await.text();
     assert!(shows(&manual(), &printed), "it prints:\n{printed}");
+    let world = CommandWorld { is_terminal: true, ..CommandWorld::on(&cloud) };
+    let coloured = redrivectl_in(world, &["replay", "list", PLACE[0], PLACE[1]]).await.text();
+    let red: Vec<_> = coloured.lines().filter(|row| row.starts_with("\u{1b}[31m")).collect();
+    assert!(red.len() == 1 && red[0].contains("  stopped  "), "{coloured:?}");
     let printed = replays(&cloud, &["show", "20261102T093105Z-81c0d4"]).await.text();
     let of_stopped = "\
 Replay 20261102T093105Z-81c0d4: stopped in step 1 of 4.

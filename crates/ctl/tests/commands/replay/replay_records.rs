@@ -77,7 +77,9 @@ async fn replays_are_listed_shown_stopped_and_freed_from_anywhere() {
     let (id, _) = stopped(&cloud).await;
     let list = replays(&cloud, &[]).await.text();
     let row = list.lines().nth(1).unwrap();
-    assert!(row.contains(&id) && row.contains("stopped") && row.contains(CALLER), "{list}");
+    assert!(row.contains(&id) && row.contains("stopped") && row.ends_with("  operator/ada"), "{list}");
+    let wide = replays(&cloud, &["list", "--wide"]).await.text();
+    assert!(wide.contains(CALLER), "{wide}");
     assert!(list.ends_with("\n1 replay.\n"), "{list}");
     let listed = replays(&cloud, &["--json"]).await.json();
     assert_eq!(listed["replays"][0]["id"], json!(id));
