@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use redrive_console::schedule::Timetable;
 use redrive_core::arn::Arn;
+use redrive_core::endpoint::TargetName;
 use redrive_core::policy::{Policy, Rule, RuleAction, expiry_margin, plus};
 use serde_json::{Value, json};
 
@@ -79,7 +80,7 @@ impl LookReport<'_> {
         let keys = self.groups.iter().map(|group| &group.key);
         let arns = keys.flat_map(|key| [&key.topic, &key.subscription, &key.failed]);
         let arns = arns.map(|arn| arn.as_ref().map(Arn::as_str));
-        let targets = self.causes.0.iter().map(|cause| cause.target.as_ref().map(|target| target.as_str()));
+        let targets = self.causes.0.iter().map(|cause| cause.target.as_ref().map(TargetName::as_str));
         arns.chain(targets).flatten()
     }
 
