@@ -11,7 +11,7 @@ BUILD ?= debug
 PACKAGE := $(if $(filter package,$(BUILD)),artifacts)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo functions local invoke ready which test compiled unit faults stack drill figures bench wake replay soak sabotage lint format artifacts package build
+.PHONY: help demo functions local invoke ready which test compiled unit faults stack incidents drill figures bench wake replay soak sabotage lint format artifacts package build
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -76,6 +76,9 @@ endef
 WORKERS ?= 6
 stack: build $(VENV)/installed ## Test the whole deployment: template.yaml on the local stack: [WORKERS=6]
 	$(PY) -m pytest tests/stack --tb=short --numprocesses $(WORKERS) --maxschedchunk 1
+
+incidents: build $(VENV)/installed ## Cause ten incidents on the local stack, and see that console and status say what is wrong
+	$(PY) -m pytest tests/stack/test_incidents.py --tb=short --numprocesses $(WORKERS)
 
 # LocalStack needs Python 3.13 and 500 MB, so it gets an environment of its own.
 drill: build $(VENV)/installed local/.localstack/installed ## Run `redrivectl drill` on LocalStack, where SNS gives up by itself, in three minutes: [LOCALSTACK_PYTHON=python3.13]

@@ -119,7 +119,7 @@ fn links_lead_where_they_should(name: &str, page: &ParsedPage, text: &str) {
         if let Some(href) = element.attributes.get("href") {
             let (path, query) = href.split_once('?').unwrap_or((href, ""));
             let is_known = match path {
-                "now" | "groups" | "group" | "waiting" | "letter" | "find" => {
+                "now" | "groups" | "group" | "waiting" | "letter" | "find" | "words" => {
                     Query::from_address(path, query).is_ok()
                 }
                 "act" => PageAction::from_address(query).is_ok(),

@@ -9,7 +9,7 @@ from scenario import SECRET
 
 # So many pages of each kind.
 OF_A_KIND = 3
-KINDS = {"", "groups", "group", "waiting", "letter", "now"}
+KINDS = {"", "groups", "group", "waiting", "letter", "now", "words"}
 
 
 @pytest.fixture(scope="module")

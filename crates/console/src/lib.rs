@@ -65,5 +65,5 @@ pub use operator_action::{ActionObject, ActionVerb, PageAction};
 pub use page_host::{DashboardWidget, DoctorProgress, LocalConsole, PageFinding, PageHost, Theme};
 pub use pattern_words::{pattern_names, pattern_words};
 pub use query::{BadQuery, Filter, GroupField, OneLetter, PageKind, PageRange, Query, SortColumn};
-pub use show::{RenderedPage, show};
+pub use show::{RenderedPage, read_present, show};
 pub use view::STYLE;

@@ -9,9 +9,10 @@ use tokio::time::{Instant, timeout_at};
 use crate::account::{ConsoleAccount, ConsoleClients};
 use crate::budget::PageBudget;
 use crate::page_host::PageHost;
-use crate::query::{Filter, PageKind, Query};
+use crate::query::{Filter, PageKind, PageRange, Query};
 use crate::read::{
-    self, ChartSpan, OneGroup, PageDeadlines, PageGroups, SearchResult, WaitingListPart, WaitingSummary,
+    self, ChartSpan, OneGroup, PageDeadlines, PageGroups, PresentState, SearchResult, WaitingListPart,
+    WaitingSummary,
 };
 use crate::text::{harmless, thousands};
 use crate::view::{self, PageFrame, ViewContext};
@@ -70,12 +71,22 @@ pub async fn show(query: &Query, account: &ConsoleAccount, door: &PageHost) -> R
     RenderedPage { html, requests: budget.made(), limit: budget.limit(), unread, took }
 }
 
+/// Reads the present state, as the page *now* shows it, with the parts that could not be read. It takes at most two seconds.
+pub async fn read_present(account: &ConsoleAccount, range: PageRange) -> (PresentState, Vec<String>) {
+    let budget = PageBudget::new(limit(&PageKind::Now));
+    let clients = account.clients.within(&budget);
+    let (from, to) = range.at(account.clock.now());
+    let times = PageDeadlines::from(Instant::now());
+    Box::pin(read::now(account, &clients, &ChartSpan { from, to }, times)).await
+}
+
 /// Returns the number of requests that a page may take.
 fn limit(page: &PageKind) -> u32 {
     match page {
         PageKind::Groups { .. } | PageKind::Find { .. } => read::COLLECT_REQUESTS,
         PageKind::Group { .. } => read::COLLECT_REQUESTS + 2,
         PageKind::Now => read::NOW_REQUESTS,
+        PageKind::Words => 0,
         PageKind::Waiting { .. } => read::LIST_REQUESTS,
         // It reads the record, the log, the ledgers of replays, and the policy.
         PageKind::Letter(_) => read::COLLECT_REQUESTS + 2 + read::MAX_QUERY_POLLS + 24,
@@ -88,6 +99,7 @@ fn title(page: &PageKind) -> &'static str {
         PageKind::Groups { .. } => "Letters",
         PageKind::Group { .. } => "Group",
         PageKind::Find { .. } => "Search",
+        PageKind::Words => "What the words mean",
         PageKind::Waiting { .. } => "Waiting",
         PageKind::Letter(_) => "Letter",
     }
@@ -137,6 +149,7 @@ async fn read(view: &ViewContext<'_>, clients: &ConsoleClients, times: PageDeadl
             let policy = policy.and_then(Result::ok);
             PageContent { html: view::letter(&letter, one, policy.as_ref(), view), unread }
         }
+        PageKind::Words => PageContent { html: view::words(), unread: Vec::new() },
         PageKind::Find { text } => {
             let all = Filter::default();
             let mut collected = Box::pin(read::collect(account, clients, &all, &span, times)).await;

@@ -9,7 +9,7 @@ use crate::console::ToolEnvironment;
 use crate::stack_outputs::{StackContents, StackError, StackOptions};
 
 /// The variable that names the stack without `--stack`.
-const STACK: &str = "REDRIVE_STACK";
+pub(super) const STACK: &str = "REDRIVE_STACK";
 
 /// Reads the stack of `--stack`, else of the variable `REDRIVE_STACK`.
 pub(crate) async fn stack(

@@ -42,6 +42,7 @@ mod serve;
 mod silent_servers;
 mod stack_outputs;
 mod state_machine;
+mod status;
 mod successors;
 mod tables;
 mod waiting;
@@ -69,6 +70,11 @@ pub fn command_tree() -> clap::Command {
 /// letters were left out, 4 stopped, 5 others are at work, 6 AWS denied a call, or something could not be seen, 7 a person is
 /// needed.
 pub async fn run(args: impl IntoIterator<Item = OsString>, mut console: ToolEnvironment) -> u8 {
+    let mut args: Vec<_> = args.into_iter().collect();
+    let names_stack = (console.variable)(describe::STACK).is_some_and(|name| !name.is_empty());
+    if args.len() == 1 && names_stack {
+        args.push("status".into());
+    }
     let cli = match args::Cli::try_parse_from(args) {
         Ok(cli) => cli,
         Err(error) => {
@@ -149,6 +155,7 @@ async fn carry_out(cli: &args::Cli, console: &mut ToolEnvironment) -> Result<Com
     match &cli.command {
         args::CliCommand::Plan(args) => plan::run(args, as_json, console),
         args::CliCommand::Explain(args) => explain::run(args, as_json, console),
+        args::CliCommand::Status(args) => Box::pin(status::run(args, as_json, console)).await,
         args::CliCommand::Look(args) => Box::pin(look::run(args, as_json, console)).await,
         args::CliCommand::Hold(args) => {
             Box::pin(overrides::OverrideRequest::hold(args).run(as_json, console)).await

@@ -74,6 +74,8 @@ pub enum PageKind {
     },
     /// One letter.
     Letter(OneLetter),
+    /// The project's own words, and what they mean.
+    Words,
     /// The letters, targets, topics and queues whose names contain a text.
     Find {
         /// The text.

@@ -17,7 +17,7 @@ const REFRESHES: &str = "on";
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadQuery {
     /// There is no page of this name.
-    #[error("there is no page {0:?}; there are now, groups, group, waiting, letter and find")]
+    #[error("there is no page {0:?}; there are now, groups, group, waiting, letter, find and words")]
     Page(String),
     /// The parameters are not an object.
     #[error("the parameters must be a JSON object")]
@@ -86,6 +86,7 @@ pub(super) fn write(query: &Query) -> (&'static str, Vec<(&'static str, String)>
             pairs.extend(log_query.clone().map(|id| ("log", id)));
             "letter"
         }
+        PageKind::Words => "words",
         PageKind::Find { text } => {
             pairs.push((TEXT, text.clone()));
             "find"
@@ -127,6 +128,7 @@ pub(super) fn read(page: &str, pairs: impl IntoIterator<Item = (String, String)>
             key: left.take("key"),
             log_query: left.take("log"),
         }),
+        "words" => PageKind::Words,
         "find" => PageKind::Find { text: left.take(TEXT).unwrap_or_default().trim().to_owned() },
         other => return Err(BadQuery::Page(other.chars().take(40).collect())),
     };

@@ -64,7 +64,8 @@ impl PageRange {
     }
 
     /// Reads a number of minutes, hours or days: `30m`, `3h`, `14d`.
-    pub(super) fn past(text: &str) -> Option<Self> {
+    #[must_use]
+    pub fn past(text: &str) -> Option<Self> {
         let unit = text.chars().last()?;
         let minutes = match unit {
             'm' => 1,

@@ -137,5 +137,6 @@ fn refreshing(query: &Query, door: &PageHost) -> Markup {
         (link("Read it again", query, door)) " "
         @if query.refreshes { "It is read again every 30 s. " (link("Leave it as it is", &other, door)) }
         @else { (link("Read it again every 30 s", &other, door)) }
+        " " (link("What the words mean", &query.to(PageKind::Words), door))
     }
 }

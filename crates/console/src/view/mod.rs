@@ -9,6 +9,7 @@
 //! | `letter` | one letter |
 //! | `groups`, `group` | groups of letters, and one group |
 //! | `find` | the result of a search |
+//! | `words` | the glossary |
 //! | `content` | the content of a letter |
 //! | `log_query` | log queries, to copy |
 //! | `elements` | times, values, charts, links between pages |
@@ -28,6 +29,7 @@ mod log_query;
 mod now;
 mod style;
 mod waiting;
+mod words;
 
 pub use elements::ViewContext;
 pub use find::find;
@@ -39,3 +41,4 @@ pub use link::{action, link, titled_link};
 pub use now::now;
 pub use style::STYLE;
 pub use waiting::waiting;
+pub use words::words;

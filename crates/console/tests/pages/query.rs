@@ -28,6 +28,7 @@ fn queries() -> impl Strategy<Value = Query> {
     let letter = (".{1,30}", prop::option::of(any::<String>()), prop::option::of(any::<String>()));
     let page = prop_oneof![
         Just(PageKind::Now),
+        Just(PageKind::Words),
         (by(), filters()).prop_map(|(by, of)| PageKind::Groups { by, of }),
         filters().prop_map(|of| PageKind::Group { of }),
         (prop::sample::select(&WAITING[..]), filters()).prop_map(|(by, of)| PageKind::Waiting { by, of }),
@@ -89,7 +90,11 @@ proptest! {
 #[test]
 fn bad_queries_are_refused_with_what_is_wrong() {
     for (path, query, problem) in [
-        ("admin", "", "there is no page \"admin\"; there are now, groups, group, waiting, letter and find"),
+        (
+            "admin",
+            "",
+            "there is no page \"admin\"; there are now, groups, group, waiting, letter, find and words",
+        ),
         ("now", "x=1", "the page has no parameter \"x\""),
         ("groups", "by=body", "by must be topic, subscription, target, error, cause, rule, reason or queue"),
         ("waiting", "by=reason", "the list of letters that wait has no reason: by must be another field"),

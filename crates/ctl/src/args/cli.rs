@@ -15,13 +15,14 @@ use super::fleet::FleetArgs;
 use super::help::{
     EXIT_CODES, EXIT_CODES_OF_ATTACH, EXIT_CODES_OF_DOCTOR, EXIT_CODES_OF_DRILL, EXIT_CODES_OF_ERASE,
     EXIT_CODES_OF_FLEET, EXIT_CODES_OF_LOOK, EXIT_CODES_OF_OVERRIDES, EXIT_CODES_OF_REPLAY,
-    EXIT_CODES_OF_SERVE, FIRST_PAGE, examples,
+    EXIT_CODES_OF_SERVE, EXIT_CODES_OF_STATUS, FIRST_PAGE, examples,
 };
 use super::look::LookArgs;
 use super::overrides::{GiveArgs, GiveUp, OverridesArgs, OverridesTask, RetryArgs, WaitingArgs};
 use super::plan::{ExplainArgs, PlanArgs};
 use super::replay::{ReplayCommand, ReplayRecordTask, ReplayTask};
 use super::serve::ServeArgs;
+use super::status::StatusArgs;
 
 /// The version, with the commit if known.
 const VERSION: &str = env!("REDRIVECTL_VERSION");
@@ -43,6 +44,14 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum CliCommand {
+    /// Show what fails, why and since when, how many letters wait or need a person, and what to type next
+    ///
+    /// It is the console's page Now in some ten lines. Without a command, with REDRIVE_STACK set, redrivectl shows it too.
+    #[command(
+        before_help = examples!("status --stack payments-redrive", "status --stack payments-redrive --range 14d"),
+        after_help = EXIT_CODES_OF_STATUS
+    )]
+    Status(StatusArgs),
     /// Show when a redrive policy retries, as a table and a chart
     #[command(before_help = examples!("plan", "plan policy.json --rate 5"), after_help = EXIT_CODES)]
     Plan(PlanArgs),
@@ -257,6 +266,7 @@ impl CliCommand {
             | Self::Doctor(_)
             | Self::Look(_)
             | Self::Fleet(_)
+            | Self::Status(_)
             | Self::Drill(_)
             | Self::Serve(_)
             | Self::Man { .. } => false,
@@ -304,6 +314,7 @@ impl CliCommand {
             | Self::Fleet(_)
             | Self::Completion { .. }
             | Self::Man { .. } => return None,
+            Self::Status(args) => &args.connection,
             Self::Attach(args) => &args.connection,
             Self::Erase(args) => &args.connection,
             Self::Doctor(args) => &args.connection,

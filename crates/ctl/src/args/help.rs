@@ -5,7 +5,8 @@
 pub(super) const FIRST_PAGE: &str = "\
 Usage: redrivectl COMMAND [OPTIONS]        (for operators of sns-redrive)
 
-outage   waiting     count the letters that wait for their next retry
+outage   status      show what fails, what needs a person, and what to type next
+         waiting     count the letters that wait for their next retry
          retry       try letters now, whatever their schedule says
          hold        make no attempts until you take that back
          replay      send archived letters again; list, show, stop, free replays
@@ -67,6 +68,14 @@ Exit codes:
   2  bad usage or bad input: nothing was asked
   6  no alarm was seen, but something could not be seen; its line says why
   7  a person is needed: an alarm is on";
+
+pub(super) const EXIT_CODES_OF_STATUS: &str = "\
+Exit codes:
+  0  nothing needs a person
+  1  something failed
+  2  bad usage or bad input: nothing was asked
+  6  nothing is seen that needs a person, but something could not be seen
+  7  a person is needed";
 
 pub(super) const EXIT_CODES_OF_DRILL: &str = "\
 Exit codes:

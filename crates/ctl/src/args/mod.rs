@@ -15,6 +15,7 @@ mod overrides;
 mod plan;
 mod replay;
 mod serve;
+mod status;
 mod values;
 
 pub(crate) use archive::{
@@ -38,4 +39,5 @@ pub(crate) use replay::{
     EndReplay, FreeReplay, OneReplay, PaceArgs, ReplayArgs, ReplayRecordTask, ReplayTask,
 };
 pub(crate) use serve::ServeArgs;
+pub(crate) use status::StatusArgs;
 pub(crate) use values::TimeArg;

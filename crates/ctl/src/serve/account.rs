@@ -16,8 +16,8 @@ const NAMESPACE: &str = "SnsRedrive";
 /// # Errors
 ///
 /// No stack is named, or it cannot be read. A part that the stack lacks is `None`, and its page says so.
-pub(super) async fn account(
-    args: &args::ServeArgs,
+pub(crate) async fn account(
+    bodies: BodyVisibility,
     aws: &AwsAccess,
     console: &ToolEnvironment,
 ) -> Result<ConsoleAccount, CommandFailure> {
@@ -28,11 +28,6 @@ pub(super) async fn account(
     let output = |name: &str| console.stack.output(name);
     let function = output("FunctionName")?;
     let (queues, requeue) = doctor::queues(&aws.clients().lambda, function.as_deref(), console).await?;
-    let bodies = if args.bodies {
-        BodyVisibility::Shown { masked: args.mask.clone() }
-    } else {
-        BodyVisibility::Hidden
-    };
     Ok(ConsoleAccount {
         clients: aws.console(),
         archive: s3_location::archive(&args::ArchiveOption::default(), console).ok(),

@@ -16,7 +16,7 @@
 //! | `record`, `edit` | reads a letter's record, and edits it |
 //! | `view` | renders the pages of actions |
 
-mod account;
+pub(super) mod account;
 mod action;
 mod answer;
 mod edit;
@@ -38,6 +38,7 @@ use std::cell::RefCell;
 use std::io::Write;
 use std::rc::Rc;
 
+use redrive_console::BodyVisibility;
 use serde_json::json;
 use tokio::task::LocalSet;
 
@@ -57,7 +58,12 @@ pub(super) async fn run(
     console: &mut ToolEnvironment,
 ) -> Result<CommandEnd, CommandFailure> {
     let aws = AwsAccess::connect(&args.connection, console).await?;
-    let account = account::account(args, &aws, console).await?;
+    let bodies = if args.bodies {
+        BodyVisibility::Shown { masked: args.mask.clone() }
+    } else {
+        BodyVisibility::Hidden
+    };
+    let account = account::account(bodies, &aws, console).await?;
     // All commands of this process use the same credentials.
     console.config = Some(aws.config());
     let (listener, port) = server::listen(args.port).await?;

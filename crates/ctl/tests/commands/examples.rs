@@ -121,7 +121,9 @@ async fn every_example_runs() {
                 "look" => redrivectl_in(lookable(), &borrowed).await,
                 _ => in_outage(&words, &folder).await,
             };
-            assert_eq!(ran.code, 0, "{example:?}: {ran:?}");
+            // The account has letters that need a person.
+            let code = if command[0] == "status" { 7 } else { 0 };
+            assert_eq!(ran.code, code, "{example:?}: {ran:?}");
             number += 1;
         }
     }

@@ -22,6 +22,7 @@ mod records;
 mod replay;
 mod serve;
 mod stack;
+mod status;
 mod successors;
 mod tables;
 mod waiting;

@@ -1,0 +1,185 @@
+//! `redrivectl status`: the console's page *now*, in ten lines.
+
+use jiff::Timestamp;
+use redrive_console::read::{
+    BoundedCount, FailingTarget, PresentState, PresentVerdict, TargetState, VerdictLevel,
+};
+use redrive_console::text::{ShortName, distance, span};
+use redrive_console::{BodyVisibility, PageRange, read_present};
+use serde_json::{Value, json};
+
+use crate::args;
+use crate::aws::AwsAccess;
+use crate::console::{CommandEnd, CommandFailure, ToolEnvironment};
+use crate::output::CommandResult;
+use crate::serve::account::account;
+use crate::tables::{TextStyle, command_line, harmless, thousands};
+
+/// The most targets that are shown.
+const MAX_TARGETS: usize = 4;
+
+/// Prints what fails, how many letters wait or need a person, and what to type next.
+pub(super) async fn run(
+    args: &args::StatusArgs,
+    as_json: bool,
+    console: &mut ToolEnvironment,
+) -> Result<CommandEnd, CommandFailure> {
+    let aws = AwsAccess::connect(&args.connection, console).await?;
+    let account = account(BodyVisibility::Hidden, &aws, console).await?;
+    let range = args.range.unwrap_or_default();
+    let (state, unread) = read_present(&account, range).await;
+    let now = account.clock.now();
+    let verdict = PresentVerdict::of(&state, unread.is_empty(), now);
+    let stack = account.stack.clone().unwrap_or_default();
+    console.print(&StatusReport { stack, state, verdict, unread, now, range }, as_json)
+}
+
+struct StatusReport {
+    stack: String,
+    state: PresentState,
+    verdict: PresentVerdict,
+    unread: Vec<String>,
+    now: Timestamp,
+    range: PageRange,
+}
+
+impl CommandResult for StatusReport {
+    fn text(&self, style: TextStyle) -> String {
+        let Self { stack, state, verdict, unread, now, .. } = self;
+        let since = verdict.since.map_or(String::new(), |since| format!(" Since {}.", distance(since, *now)));
+        let mut text = format!("{}: {}{since}\n\n", harmless(stack), harmless(&verdict.says));
+        let range = self.range.name().unwrap_or_else(|| "the time".to_owned());
+        let delivered: u64 = state.queues.iter().map(|queue| queue.delivered.sum()).sum();
+        let due = state.due.map_or(String::new(), |(next, last)| {
+            match (distance(next, *now), distance(last, *now)) {
+                (next, last) if next == last => format!("  due {next}"),
+                (next, last) => format!("  due {next} to {last}"),
+            }
+        });
+        text += &format!(
+            "need you {}  wait {}{due}  held {}  delivered in {range} {}\n",
+            number(state.need_you),
+            number(state.waits),
+            number(state.held),
+            thousands(delivered)
+        );
+        if let Some(left) = state.to_expiry {
+            text += &format!("the first letter expires in {}\n", span(left));
+        }
+        let shown: Vec<_> = state.targets.iter().filter(|it| it.state != TargetState::Fine).collect();
+        if !shown.is_empty() {
+            let head = ["target", "state", "what it says", "wait", "need you"].map(str::to_owned).to_vec();
+            let first = || shown.iter().take(MAX_TARGETS);
+            let rows: Vec<_> =
+                std::iter::once(head).chain(first().map(|target| row(target, style, *now))).collect();
+            let needs = |target: &FailingTarget| target.state.is_failing() || target.need_you > 0;
+            let red: Vec<_> =
+                first().zip(1..).filter(|(target, _)| needs(target)).map(|(_, row)| row).collect();
+            text += &format!("\n{}", style.table(&rows, &[3, 4], &red));
+            if shown.len() > MAX_TARGETS {
+                text += &format!(
+                    "and {} more: redrivectl waiting, redrivectl archive list\n",
+                    shown.len() - MAX_TARGETS
+                );
+            }
+        }
+        let alarms: Vec<_> = state.alarms.iter().flatten().map(|alarm| harmless(&alarm.name)).collect();
+        if !alarms.is_empty() {
+            text += &format!("alarms: {}\n", alarms.join(", "));
+        }
+        text.extend(unread.iter().map(|what| format!("not seen: {}\n", harmless(what))));
+        if let Some(next) = next_command(&shown, stack) {
+            text += &format!("next: {next}\n");
+        }
+        text
+    }
+
+    fn json(&self) -> Value {
+        let Self { stack, state, verdict, unread, .. } = self;
+        let count = |count: BoundedCount| json!({ "letters": count.letters, "bound": bound(count) });
+        let target = |target: &FailingTarget| {
+            let (state, since) = (state_name(target.state), target.state.since());
+            json!({
+                "target": target.target, "state": state, "since": since, "error": target.error, "reason": target.reason,
+                "says": target.says(), "waiting": target.waiting, "held": target.held, "needYou": target.need_you,
+                "topics": target.topics,
+            })
+        };
+        let level = match verdict.level {
+            VerdictLevel::Fine => "fine",
+            VerdictLevel::Watch => "watch",
+            VerdictLevel::Bad => "bad",
+        };
+        json!({
+            "stack": stack, "level": level, "says": verdict.says, "since": verdict.since,
+            "needYou": count(state.need_you), "waiting": count(state.waits), "held": count(state.held),
+            "secondsToExpiry": state.to_expiry,
+            "targets": state.targets.iter().map(target).collect::<Value>(),
+            "alarms": state.alarms.iter().flatten().map(|alarm| json!(alarm.name)).collect::<Value>(),
+            "notSeen": unread,
+        })
+    }
+
+    fn finished(&self) -> CommandEnd {
+        match (self.verdict.level, self.unread.is_empty()) {
+            (VerdictLevel::Bad, _) => CommandEnd::NeedsPerson,
+            (_, false) => CommandEnd::Unseen,
+            (_, true) => CommandEnd::Whole,
+        }
+    }
+}
+
+fn number(count: BoundedCount) -> String {
+    format!("{}{}", count.bound.sign(), thousands(count.letters))
+}
+
+fn bound(count: BoundedCount) -> &'static str {
+    use redrive_console::read::CountBound;
+    match count.bound {
+        CountBound::Exact => "exact",
+        CountBound::AtMost => "atMost",
+        CountBound::AtLeast => "atLeast",
+        CountBound::About => "about",
+    }
+}
+
+fn row(target: &FailingTarget, style: TextStyle, now: Timestamp) -> Vec<String> {
+    let name = target.target.as_deref().map_or("(none)".to_owned(), |name| {
+        if style.wide { harmless(name) } else { ShortName::of(name).name }
+    });
+    let since = target.state.since().map_or(String::new(), |since| format!(" {}", distance(since, now)));
+    let says = target.says().unwrap_or_default();
+    vec![
+        name,
+        format!("{}{since}", state_name(target.state)),
+        says,
+        thousands(target.waiting),
+        thousands(target.need_you),
+    ]
+}
+
+fn state_name(state: TargetState) -> &'static str {
+    match state {
+        TargetState::Down(_) => "down",
+        TargetState::Fails(_) => "failing",
+        TargetState::Throttles(_) => "throttled",
+        TargetState::Flows(_) => "back, letters flow",
+        TargetState::GaveUp(_) => "archived",
+        TargetState::Held => "held",
+        TargetState::Back(_) => "back",
+        TargetState::Fine => "fine",
+    }
+}
+
+/// Returns the command for the worst target: to see its letters.
+fn next_command(targets: &[&FailingTarget], stack: &str) -> Option<String> {
+    let worst =
+        targets.iter().find(|it| it.target.is_some() && (it.state.is_failing() || it.need_you > 0))?;
+    let target = worst.target.as_deref()?;
+    let words: &[&str] = if worst.waiting > 0 {
+        &["redrivectl", "retry", "--target", target, "--stack", stack, "--dry-run"]
+    } else {
+        &["redrivectl", "replay", "--target", target, "--stack", stack, "--dry-run"]
+    };
+    Some(command_line(words.iter().copied()))
+}

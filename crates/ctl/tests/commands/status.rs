@@ -1,0 +1,84 @@
+//! `status`: what fails, in ten lines.
+
+use redrive_support::stand_in::{self, StandInRequest};
+use redrive_support::{BILLING, TestAccount, WORKER};
+use serde_json::json;
+
+use super::stack::{OUTPUTS, formation};
+use super::waiting::{letter, lines, list};
+use super::{CommandRun, CommandWorld, redrivectl_in};
+
+fn world(cloud: &TestAccount) -> CommandWorld {
+    let config = stand_in::before(cloud, |asked: &StandInRequest<'_>| formation(asked, &OUTPUTS));
+    CommandWorld { config: Some(config), ..CommandWorld::default() }
+}
+
+async fn status(cloud: &TestAccount, args: &[&str]) -> CommandRun {
+    redrivectl_in(world(cloud), &[&["status", "--stack", "payments"], args].concat()).await
+}
+
+/// The worker's queue is gone, and two letters wait for it; one waits for billing.
+fn failing() -> TestAccount {
+    let cloud = TestAccount::new();
+    let gone = |id: &str, target: &str| {
+        letter(id, &json!({ "target": target, "error": "AWS.SimpleQueueService.NonExistentQueue" }))
+    };
+    list(&cloud, "2026-11-01T11:00:00Z", &lines(&[gone("a", WORKER), gone("b", WORKER), gone("c", BILLING)]));
+    cloud
+}
+
+#[tokio::test]
+async fn it_says_what_fails_since_when_and_what_to_type_next() {
+    let cloud = failing();
+    let ran = status(&cloud, &[]).await;
+    assert_eq!(ran.code, 7, "a person is needed: {ran:?}");
+    let first = ran.out.lines().next().unwrap();
+    assert!(first.starts_with("payments: 2 targets are failing."), "{}", ran.out);
+    assert!(ran.out.contains("wait ≤ 3"), "{}", ran.out);
+    let row = ran.out.lines().find(|line| line.starts_with("payments-worker ")).unwrap();
+    assert!(
+        row.contains("failing") && row.contains("the queue does not exist") && row.contains('2'),
+        "{row}"
+    );
+    let next = format!("next: redrivectl retry --target {WORKER} --stack payments --dry-run\n");
+    assert!(ran.out.ends_with(&next), "{}", ran.out);
+    assert!(ran.out.lines().count() <= 12, "{}", ran.out);
+    // The largest number comes first, and --wide shows whole names.
+    let wide = status(&cloud, &["--wide"]).await.out;
+    assert!(wide.find(WORKER).unwrap() < wide.find(BILLING).unwrap(), "{wide}");
+}
+
+#[tokio::test]
+async fn what_cannot_be_seen_has_an_exit_code_of_its_own() {
+    // The account answers no question about metrics and alarms.
+    let ran = status(&TestAccount::new(), &[]).await;
+    assert_eq!(ran.code, 6, "{ran:?}");
+    assert!(ran.out.contains("No failure is seen, but not everything could be read."), "{}", ran.out);
+    assert!(ran.out.contains("not seen: the metrics (cloudwatch:GetMetricData)"), "{}", ran.out);
+}
+
+#[tokio::test]
+async fn scripts_read_the_same_as_json() {
+    let ran = status(&failing(), &["--json"]).await;
+    let report: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(
+        (&report["level"], &report["waiting"]),
+        (&json!("bad"), &json!({ "letters": 3, "bound": "atMost" }))
+    );
+    let target = &report["targets"][0];
+    assert_eq!(
+        [&target["target"], &target["state"], &target["says"], &target["waiting"]],
+        [&json!(WORKER), &json!("failing"), &json!("the queue does not exist"), &json!(2)]
+    );
+}
+
+/// Without a command it is what one wants to know first, if the stack is named by the variable.
+#[tokio::test]
+async fn it_is_shown_without_a_command_where_a_stack_is_named() {
+    let mut with_stack = world(&failing());
+    with_stack.variable = Some(|name| (name == "REDRIVE_STACK").then(|| "payments".to_owned()));
+    let ran = redrivectl_in(with_stack, &[]).await;
+    assert!(ran.code == 7 && ran.out.starts_with("payments: 2 targets are failing."), "{ran:?}");
+    let ran = redrivectl_in(world(&failing()), &[]).await;
+    assert!(ran.code == 2 && ran.err.contains("Usage: redrivectl"), "{ran:?}");
+}

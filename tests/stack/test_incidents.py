@@ -1,0 +1,209 @@
+"""Ten incidents, and whether the console and `redrivectl status` say at once what is wrong: with which target, why,
+since when, and what to do. `make incidents` runs them.
+
+Somebody on call reads the beginning of a page. So all of it has to stand in the first visible characters of two pages:
+*Now*, and the page that its first link leads to.
+"""
+
+import html
+import json
+import re
+import urllib.request
+from datetime import UTC, datetime, timedelta
+from html.parser import HTMLParser
+from urllib.parse import urljoin
+
+import pytest
+from world import outcome, policy
+
+from local.archived import bury
+from local.console import Served
+from local.overrides import Control
+from local.sns import create_topic, dead_letter, envelope
+from local.stack import wait_until
+from local.tool import redrivectl
+
+# So many visible characters of a page are read.
+READ = 1500
+# The exit code of `redrivectl status` where somebody is needed.
+NEEDS_PERSON = 7
+# One attempt at once, then each hour: letters wait.
+WAITS = policy(retries=6, delay=3600, immediate=1)
+
+
+class VisibleText(HTMLParser):
+    """The text of a page, as one reads it."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.words, self.hidden, self.links = [], 0, []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.hidden += tag in ("style", "title")
+        if tag == "a":
+            self.links.append(dict(attrs).get("href", ""))
+
+    def handle_endtag(self, tag):
+        self.hidden -= tag in ("style", "title")
+
+    def handle_data(self, data):
+        if not self.hidden:
+            self.words.append(data)
+
+    def beginning(self):
+        return re.sub(r"\s+", " ", " ".join(self.words))[:READ]
+
+
+class Incident:
+    """One deployment, and what went wrong with it."""
+
+    def __init__(self, world):
+        self.world, self.topic = world, world.topic()
+
+    def deploy(self, policy=WAITS, **more):
+        self.deployment = self.world.deploy(policy, self.topic, **more)
+        return self.deployment
+
+    def letter(self, subscriber, wanted="deferred", message="hello"):
+        letter = dead_letter(self.deployment, envelope(self.topic, subscriber.subscription_arn, message))
+        outcome(self.deployment, letter, wanted)
+        return letter
+
+    def control(self, name, document):
+        place = self.deployment.outputs["ControlLocation"].removeprefix("s3://")
+        bucket, prefix = place.split("/", 1)
+        body = json.dumps(document).encode()
+        self.world.stack.client("s3").put_object(Bucket=bucket, Key=f"{prefix}/{name}", Body=body)
+
+
+def queue_deleted(incident):
+    incident.deploy(queues=["billing"])
+    billing = incident.world.subscribe("billing", incident.topic, incident.deployment.queue_arn)
+    billing.unplug()
+    incident.letter(billing)
+    return billing.name, ["failing", "the queue does not exist", "Since", "Create the queue again"]
+
+
+def permission_missing(incident):
+    incident.deploy(queues=["another"])
+    billing = incident.world.subscribe("billing", incident.topic, incident.deployment.queue_arn)
+    incident.letter(billing)
+    return billing.name, ["failing", "a permission is missing", "Since", "TargetQueueArns"]
+
+
+def key_disabled(incident):
+    # The local stack has no keys for queues: the archive is as the function leaves it.
+    incident.deploy(queues=["billing"])
+    billing = incident.world.subscribe("billing", incident.topic, incident.deployment.queue_arn)
+    error = {"code": "KMS.DisabledException", "class": "action_required"}
+    bury(incident.deployment, billing, 5, error=error, targetArn=billing.queue_arn)
+    return billing.name, ["5 letters need you", "its key cannot be used", "Since", "Enable the key"]
+
+
+def function_throws(incident):
+    incident.deploy(policy(retries=6, delay=3600, immediate=1, origins=["lambda-destination"]), functions=["notifier"])
+    notifier = incident.world.subscribe_function("notifier", incident.topic, incident.deployment.queue_arn)
+    error = {"code": "FunctionError", "class": "transient"}
+    bury(incident.deployment, notifier, 3, error=error, targetArn=notifier.endpoint)
+    return notifier.name, ["3 letters need you", "the function throws an error", "Since", "the function's own log"]
+
+
+def server_hangs(incident):
+    incident.deploy()
+    shop = incident.world.subscribe_web("shop", incident.topic, incident.deployment.queue_arn)
+    incident.world.web.delays[shop.path] = 30
+    incident.letter(shop)
+    return "127.0.0.1", ["failing", "it does not answer in time", "Since", "See with its owner"]
+
+
+def server_throttles(incident):
+    incident.deploy()
+    shop = incident.world.subscribe_web("shop", incident.topic, incident.deployment.queue_arn)
+    shop.unplug(429)
+    incident.letter(shop)
+    return "127.0.0.1", ["throttled", "it answers 429", "Since", "asks for time"]
+
+
+def poison_in_a_group(incident):
+    incident.topic = create_topic(incident.world.stack, incident.world.name("payments.fifo"))
+    incident.deploy(queues=["worker.fifo"], QueueType="fifo")
+    worker = incident.world.subscribe("worker.fifo", incident.topic, incident.deployment.queue_arn)
+    error = {"code": "InvalidMessageContents", "class": "permanent"}
+    bury(incident.deployment, worker, 1, reason="permanent", error=error, targetArn=worker.queue_arn)
+    return worker.name, ["1 letter needs you", "refuses the message's content", "Since", "edited body"]
+
+
+def outage_mended(incident):
+    incident.deploy(queues=["billing"])
+    billing = incident.world.subscribe("billing", incident.topic, incident.deployment.queue_arn)
+    billing.unplug()
+    for _ in range(3):
+        incident.letter(billing)
+    billing.repair()
+    back = datetime.now(UTC) - timedelta(minutes=4)
+    queue = incident.deployment.queue_arn.rsplit(":", 1)[1]
+    endpoint = {"queue": queue, "target": billing.queue_arn, "recoveredAt": f"{back:%Y-%m-%dT%H:%M:%SZ}"}
+    incident.control("recoveries.json", {"version": 1, "endpoints": [endpoint]})
+    return billing.name, ["back, letters flow", "4 min ago"]
+
+
+def hold_forgotten(incident):
+    incident.deploy(queues=["billing"])
+    billing = incident.world.subscribe("billing", incident.topic, incident.deployment.queue_arn)
+    Control(incident.deployment).give("hold", incident.topic.rsplit(":", 1)[1], "the database is restored")
+    letter = dead_letter(incident.deployment, envelope(incident.topic, billing.subscription_arn, "hello"))
+    outcome(incident.deployment, letter, "deferred", within=60)
+    return "", ["1 letter is held", "until it is released, by the demo", "held"]
+
+
+def about_to_expire(incident):
+    incident.deploy(queues=["billing"])
+    billing = incident.world.subscribe("billing", incident.topic, incident.deployment.queue_arn)
+    bury(incident.deployment, billing, 40, reason="expiring", targetArn=billing.queue_arn)
+    return billing.name, ["40 letters need you", "the queue would soon have dropped them", "Since", "Replay the 40"]
+
+
+INCIDENTS = [
+    queue_deleted,
+    permission_missing,
+    key_disabled,
+    function_throws,
+    server_hangs,
+    server_throttles,
+    poison_in_a_group,
+    outage_mended,
+    hold_forgotten,
+    about_to_expire,
+]
+
+
+def get(address):
+    with urllib.request.urlopen(address, timeout=60) as answer:
+        return VisibleText(answer.read().decode())
+
+
+@pytest.mark.parametrize("happens", INCIDENTS, ids=lambda happens: happens.__name__)
+def test_what_is_wrong_stands_at_the_beginning(world, happens):
+    incident = Incident(world)
+    target, says = happens(incident)
+    with Served(incident.deployment) as served:
+        now = get(served.url)
+        # The link "What to do", or else the first target.
+        first = next((link for link in now.links if link.startswith("group?target=")), None)
+        read = now.beginning()
+        if first:
+            read += get(urljoin(served.url, html.unescape(first))).beginning()
+    missing = [words for words in [target, *says] if words not in read]
+    assert missing == [], read
+
+    def told():
+        ran = redrivectl(incident.deployment, "status", "--stack", incident.deployment.name)
+        return ran if target in ran.stdout else None
+
+    ran = wait_until(told, 10, "the status of the target")
+    quiet = happens in (outage_mended, hold_forgotten)
+    assert (ran.returncode == NEEDS_PERSON) != quiet, ran.stdout + ran.stderr
+    # What one does stands on the page; the status leads to it.
+    assert [words for words in says[:2] if words not in ran.stdout and words not in read] == [], ran.stdout
+    assert len(ran.stdout.splitlines()) <= 14, ran.stdout
