@@ -67,10 +67,10 @@ fn outage() -> TestAccount {
 
 /// Returns a world on this account, in which a person answers every question with yes. The stack is `payments`.
 fn world(cloud: &TestAccount) -> CommandWorld {
-    let config = stand_in::before(cloud, |asked| match asked.is_of("states") {
+    let config = stand_in::before(cloud, |asked| {
         // There is no state machine, so the terminal replays.
-        true => Some((400, json!({ "__type": "StateMachineDoesNotExist" }).to_string())),
-        false => formation(asked, &OUTPUTS),
+        let none = || Some((400, json!({ "__type": "StateMachineDoesNotExist" }).to_string()));
+        if asked.is_of("states") { none() } else { formation(asked, &OUTPUTS) }
     });
     let (config, input) = (Some(config), b"y\n".to_vec());
     CommandWorld { config, input, answers: true, ticks: true, ..CommandWorld::default() }
@@ -84,7 +84,7 @@ async fn in_outage(words: &[String], folder: &ExampleFolder) -> CommandRun {
     if words.iter().any(|word| word == REPLAY) {
         // A replay that can be shown, stopped and freed.
         let (id, _) = stopped(&cloud).await;
-        words.iter_mut().filter(|word| *word == REPLAY).for_each(|word| *word = id.to_owned());
+        words.iter_mut().filter(|word| *word == REPLAY).for_each(|word| word.clone_from(&id));
     }
     let letters = folder.0.join("letters.jsonl");
     if words.iter().any(|word| Path::new(word) == letters) {
