@@ -154,6 +154,7 @@ fn line(text: &str, outcome: &str) -> LetterLogLine {
 }
 
 /// Renders every page through a door. Returns their names and their HTML.
+#[allow(clippy::too_many_lines, reason = "a list of all pages with their data")]
 #[must_use]
 pub fn pages(text: &str, door: &PageHost) -> Vec<(String, String)> {
     let account = account(text);

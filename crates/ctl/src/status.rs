@@ -47,51 +47,23 @@ impl CommandResult for StatusReport {
     fn text(&self, style: TextStyle) -> String {
         let Self { stack, state, verdict, unread, now, .. } = self;
         let since = verdict.since.map_or(String::new(), |since| format!(" Since {}.", distance(since, *now)));
-        let mut text = format!("{}: {}{since}\n\n", harmless(stack), harmless(&verdict.says));
-        let range = self.range.name().unwrap_or_else(|| "the time".to_owned());
-        let delivered: u64 = state.queues.iter().map(|queue| queue.delivered.sum()).sum();
-        let due = state.due.map_or(String::new(), |(next, last)| {
-            match (distance(next, *now), distance(last, *now)) {
-                (next, last) if next == last => format!("  due {next}"),
-                (next, last) => format!("  due {next} to {last}"),
-            }
-        });
-        text += &format!(
-            "need you {}  wait {}{due}  held {}  delivered in {range} {}\n",
-            number(state.need_you),
-            number(state.waits),
-            number(state.held),
-            thousands(delivered)
-        );
-        if let Some(left) = state.to_expiry {
-            text += &format!("the first letter expires in {}\n", span(left));
-        }
+        let mut lines =
+            vec![format!("{}: {}{since}", harmless(stack), harmless(&verdict.says)), String::new()];
+        lines.push(self.numbers());
+        lines.extend(state.to_expiry.map(|left| format!("the first letter expires in {}", span(left))));
         let shown: Vec<_> = state.targets.iter().filter(|it| it.state != TargetState::Fine).collect();
         if !shown.is_empty() {
-            let head = ["target", "state", "what it says", "wait", "need you"].map(str::to_owned).to_vec();
-            let first = || shown.iter().take(MAX_TARGETS);
-            let rows: Vec<_> =
-                std::iter::once(head).chain(first().map(|target| row(target, style, *now))).collect();
-            let needs = |target: &FailingTarget| target.state.is_failing() || target.need_you > 0;
-            let red: Vec<_> =
-                first().zip(1..).filter(|(target, _)| needs(target)).map(|(_, row)| row).collect();
-            text += &format!("\n{}", style.table(&rows, &[3, 4], &red));
-            if shown.len() > MAX_TARGETS {
-                text += &format!(
-                    "and {} more: redrivectl waiting, redrivectl archive list\n",
-                    shown.len() - MAX_TARGETS
-                );
-            }
+            lines.extend([String::new(), targets(&shown, style, *now)]);
+        }
+        if shown.len() > MAX_TARGETS {
+            let further = shown.len() - MAX_TARGETS;
+            lines.push(format!("and {further} more: redrivectl waiting, redrivectl archive list"));
         }
         let alarms: Vec<_> = state.alarms.iter().flatten().map(|alarm| harmless(&alarm.name)).collect();
-        if !alarms.is_empty() {
-            text += &format!("alarms: {}\n", alarms.join(", "));
-        }
-        text.extend(unread.iter().map(|what| format!("not seen: {}\n", harmless(what))));
-        if let Some(next) = next_command(&shown, stack) {
-            text += &format!("next: {next}\n");
-        }
-        text
+        lines.extend((!alarms.is_empty()).then(|| format!("alarms: {}", alarms.join(", "))));
+        lines.extend(unread.iter().map(|what| format!("not seen: {}", harmless(what))));
+        lines.extend(next_command(&shown, stack).map(|next| format!("next: {next}")));
+        lines.join("\n") + "\n"
     }
 
     fn json(&self) -> Value {
@@ -127,6 +99,38 @@ impl CommandResult for StatusReport {
             (_, true) => CommandEnd::Whole,
         }
     }
+}
+
+impl StatusReport {
+    /// Returns the line of numbers.
+    fn numbers(&self) -> String {
+        let Self { state, now, .. } = self;
+        let range = self.range.name().unwrap_or_else(|| "the time".to_owned());
+        let delivered: u64 = state.queues.iter().map(|queue| queue.delivered.sum()).sum();
+        let due = state.due.map_or(String::new(), |(next, last)| {
+            match (distance(next, *now), distance(last, *now)) {
+                (next, last) if next == last => format!("  due {next}"),
+                (next, last) => format!("  due {next} to {last}"),
+            }
+        });
+        format!(
+            "need you {}  wait {}{due}  held {}  delivered in {range} {}",
+            number(state.need_you),
+            number(state.waits),
+            number(state.held),
+            thousands(delivered)
+        )
+    }
+}
+
+/// Returns the table of the worst targets.
+fn targets(shown: &[&FailingTarget], style: TextStyle, now: Timestamp) -> String {
+    let head = ["target", "state", "what it says", "wait", "need you"].map(str::to_owned).to_vec();
+    let first = || shown.iter().take(MAX_TARGETS);
+    let rows: Vec<_> = std::iter::once(head).chain(first().map(|target| row(target, style, now))).collect();
+    let needs = |target: &FailingTarget| target.state.is_failing() || target.need_you > 0;
+    let red: Vec<_> = first().zip(1..).filter(|(target, _)| needs(target)).map(|(_, row)| row).collect();
+    style.table(&rows, &[3, 4], &red).trim_end().to_owned()
 }
 
 fn number(count: BoundedCount) -> String {

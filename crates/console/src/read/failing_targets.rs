@@ -78,8 +78,12 @@ impl TargetState {
     #[must_use]
     pub fn since(self) -> Option<Timestamp> {
         match self {
-            Self::Down(at) | Self::Fails(at) | Self::Throttles(at) => Some(at),
-            Self::Flows(at) | Self::GaveUp(at) | Self::Back(at) => Some(at),
+            Self::Down(at)
+            | Self::Fails(at)
+            | Self::Throttles(at)
+            | Self::Flows(at)
+            | Self::GaveUp(at)
+            | Self::Back(at) => Some(at),
             Self::Held | Self::Fine => None,
         }
     }
@@ -141,8 +145,12 @@ fn one_target(
 ) -> FailingTarget {
     let TargetLetters { archived, waiting } = letters;
     let mut came = TimedCount::default();
-    archived.iter().for_each(|letter| came.add(1, letter.arrived.unwrap_or(letter.archived), span));
-    waiting.iter().for_each(|letter| came.add(1, letter.since, span));
+    for letter in archived {
+        came.add(1, letter.arrived.unwrap_or(letter.archived), span);
+    }
+    for letter in waiting {
+        came.add(1, letter.since, span);
+    }
     let need: Vec<_> = archived.iter().filter(|letter| needs_person_now(letter)).collect();
     let (held, retried): (Vec<_>, Vec<_>) = waiting.iter().partition(|letter| letter.held_by.is_some());
     let down = known.iter().filter(|known| known.down_since.is_some()).min_by_key(|known| known.down_since);

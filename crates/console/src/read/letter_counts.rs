@@ -37,6 +37,42 @@ pub struct UnreplayedCount {
     pub left: u64,
 }
 
+/// A number of letters, and how certain it is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct BoundedCount {
+    /// The number.
+    pub letters: u64,
+    /// How certain it is.
+    pub bound: CountBound,
+}
+
+/// How certain a number is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum CountBound {
+    /// It is exact.
+    #[default]
+    Exact,
+    /// There may be fewer.
+    AtMost,
+    /// There may be more.
+    AtLeast,
+    /// There may be more or fewer.
+    About,
+}
+
+impl CountBound {
+    /// Returns the sign before the number: `≤ `, `≥ `, `~ `, or nothing.
+    #[must_use]
+    pub fn sign(self) -> &'static str {
+        match self {
+            Self::Exact => "",
+            Self::AtMost => "≤ ",
+            Self::AtLeast => "≥ ",
+            Self::About => "~ ",
+        }
+    }
+}
+
 impl UnreplayedCount {
     /// Adds a letter. `None` means that nobody knows whether a replay sent it.
     pub fn add(&mut self, replayed: Option<bool>) {

@@ -47,11 +47,11 @@ pub use letter::{
     LetterHistory, LetterLog, LetterLogLine, LetterReplay, query as letter_query, searched_from,
 };
 pub(crate) use letter::{MAX_QUERY_POLLS, letter};
-pub use letter_counts::{ChartSpan, PARTS, TimedCount, UnreplayedCount};
+pub use letter_counts::{BoundedCount, ChartSpan, CountBound, PARTS, TimedCount, UnreplayedCount};
 pub use letters::{ArchivedLetter, LetterFields, WaitingOne};
 pub use now::{Alarm, MetricSeries, PresentState, QueueNow, is_alarm_of_stack, part_of};
 pub(crate) use now::{REQUESTS as NOW_REQUESTS, now};
 pub(crate) use policy::policy;
-pub use present_verdict::{BoundedCount, CountBound, PresentVerdict, VerdictLevel};
+pub use present_verdict::{PresentVerdict, VerdictLevel};
 pub(crate) use time_limits::PageDeadlines;
 pub use waiting::{WaitingGroup, WaitingSummary};

@@ -18,8 +18,7 @@ use super::collect::{
     unread,
 };
 use super::failing_targets::{FailingTarget, failing_targets, needs_person};
-use super::letter_counts::{ChartSpan, PARTS};
-use super::present_verdict::{BoundedCount, CountBound};
+use super::letter_counts::{BoundedCount, ChartSpan, CountBound, PARTS};
 use super::time_limits::PageDeadlines;
 use crate::account::{BucketPrefix, ConsoleAccount, ConsoleClients};
 use crate::query::Filter;

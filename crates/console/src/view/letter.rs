@@ -115,13 +115,11 @@ fn answer(letter: &LetterHistory, id: &str, view: &ViewContext<'_>) -> Markup {
         "Archived " (when(archived.archived, view.now)) "."
         @if let Some(words) = archived.fields.error.as_deref().map(error_words) { " The last attempt failed: " (words.says) "." }
     };
-    match &letter.replayed {
-        Some(_) => verdict(VerdictLevel::Fine, &format!("Letter {name} was replayed."), &below),
-        None => {
-            let level = if needs_person(reason) { VerdictLevel::Bad } else { VerdictLevel::Watch };
-            verdict(level, &format!("Letter {name} was archived: {}.", reason_words(reason)), &below)
-        }
+    if letter.replayed.is_some() {
+        return verdict(VerdictLevel::Fine, &format!("Letter {name} was replayed."), &below);
     }
+    let level = if needs_person(reason) { VerdictLevel::Bad } else { VerdictLevel::Watch };
+    verdict(level, &format!("Letter {name} was archived: {}.", reason_words(reason)), &below)
 }
 
 fn values(fields: &LetterFields, view: &ViewContext<'_>) -> Markup {

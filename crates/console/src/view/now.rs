@@ -133,7 +133,7 @@ fn first_sentence(text: &str) -> &str {
     text.split_once(". ").map_or(text, |(first, _)| first)
 }
 
-/// Returns an alarm's name without the stack's, and without what CloudFormation adds.
+/// Returns an alarm's name without the stack's, and without what `CloudFormation` adds.
 fn alarm_name(name: &str, view: &ViewContext<'_>) -> String {
     let stack = view.account.stack.as_deref().unwrap_or_default();
     let own = name.strip_prefix(stack).and_then(|rest| rest.strip_prefix('-')).unwrap_or(name);

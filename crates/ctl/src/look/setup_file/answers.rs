@@ -28,7 +28,7 @@ const MAX_TRIES: usize = 3;
 
 /// The answers of a person, in the order of [`QUESTIONS`].
 #[derive(Default)]
-pub(in crate::look) struct SetupAnswers {
+pub(crate) struct SetupAnswers {
     /// The ARNs; `None` if there is no answer.
     pub(super) values: Vec<Option<String>>,
     /// What could not be checked, in words.
@@ -41,7 +41,7 @@ impl SetupAnswers {
     /// # Errors
     ///
     /// An answer was wrong three times.
-    pub(in crate::look) async fn ask(
+    pub(crate) async fn ask(
         args: &args::LookArgs,
         aws: &AwsAccess,
         queue: &Arn,
