@@ -193,6 +193,7 @@ pub fn pages(text: &str, door: &PageHost) -> Vec<(String, String)> {
         more_waiting: true,
         since: Some(now()),
         next: Some((2, 4)),
+        need_you: 1,
         target: Some(target(text)),
         fields: vec![(GroupField::Error, common)],
         rule: Some(rule_name(text).to_owned()),
@@ -249,10 +250,10 @@ pub fn pages(text: &str, door: &PageHost) -> Vec<(String, String)> {
         let content = match name {
             "now" => view::now(&happens(text), false, &view),
             "groups" => view::groups(&groups, &view),
-            "group" => view::group(&group, Some(&policy), &view),
-            "group without policy" => view::group(&group, Some(&unknown), &view),
+            "group" => view::group(&group, Some(&policy), true, &view),
+            "group without policy" => view::group(&group, Some(&unknown), false, &view),
             "group without a target" => {
-                view::group(&OneGroup { target: None, ..group.clone() }, Some(&policy), &view)
+                view::group(&OneGroup { target: None, ..group.clone() }, Some(&policy), true, &view)
             }
             "find" => view::find(&found, text, &view),
             "waiting" => view::waiting(&list, &view),
@@ -307,6 +308,7 @@ fn happens(text: &str) -> PresentState {
         due: Some((now(), now() + SignedDuration::from_hours(1))),
         span: Some(span()),
         is_sample: true,
+        blind: vec!["abc"],
         overrides: Some(vec![override_]),
         replays: Some(vec![replay(text)]),
         more_replays: true,

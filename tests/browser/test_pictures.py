@@ -21,8 +21,7 @@ pytestmark = pytest.mark.skipif(not PICTURES, reason="PICTURES names no folder")
     ("name", "address", "theme"),
     [
         ("now", "now?range=14d", "light"),
-        ("groups", "groups?by=error&range=14d", "light"),
-        ("group", "group?error=AWS.SimpleQueueService.NonExistentQueue&range=14d", "light"),
+        ("groups", "groups?range=14d", "light"),
         ("waiting", "waiting?by=target", "dark"),
     ],
 )
@@ -30,6 +29,14 @@ def test_picture_of_a_page(tab, operated, name, address, theme):
     page = tab(color_scheme=theme, viewport={"width": WIDTH, "height": HEIGHT})
     page.goto(operated.url + address)
     picture(page, name)
+
+
+def test_picture_of_a_target(tab, operated):
+    page = tab(viewport={"width": WIDTH, "height": HEIGHT})
+    page.goto(f"{operated.url}now?range=14d")
+    with page.expect_navigation():
+        page.locator("table a", has_text="courier").first.click()
+    picture(page, "group")
 
 
 def test_picture_of_a_letter(tab, operated):
@@ -54,7 +61,7 @@ def test_picture_of_a_preview(tab, operated):
 
 
 def test_picture_of_the_widget(tab, scenario):
-    html = widget(scenario.operations, {"page": "groups", "by": "target"}, "dark", hours=24 * 14)
+    html = widget(scenario.operations, {"page": "now"}, "dark", hours=24 * 14)
     page = tab(color_scheme="dark", viewport={"width": WIDTH, "height": HEIGHT})
     picture(show(page, html, "dark"), "widget")
 

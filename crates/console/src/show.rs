@@ -131,7 +131,11 @@ async fn read(view: &ViewContext<'_>, clients: &ConsoleClients, times: PageDeadl
                 Vec::new()
             });
             let group = OneGroup::of(&collected, of, span, &endpoints);
-            PageContent { html: view::group(&group, policy.as_ref(), view), unread: collected.unread }
+            let is_whole = collected.unread.is_empty();
+            PageContent {
+                html: view::group(&group, policy.as_ref(), is_whole, view),
+                unread: collected.unread,
+            }
         }
         PageKind::Now => {
             let (now, unread) = Box::pin(read::now(account, clients, &span, times)).await;

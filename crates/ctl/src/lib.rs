@@ -72,7 +72,8 @@ pub fn command_tree() -> clap::Command {
 pub async fn run(args: impl IntoIterator<Item = OsString>, mut console: ToolEnvironment) -> u8 {
     let mut args: Vec<_> = args.into_iter().collect();
     let names_stack = (console.variable)(describe::STACK).is_some_and(|name| !name.is_empty());
-    if args.len() == 1 && names_stack {
+    let is_bare = args.iter().skip(1).all(|arg| arg == "--json" || arg == "--wide");
+    if !args.is_empty() && is_bare && names_stack {
         args.push("status".into());
     }
     let cli = match args::Cli::try_parse_from(args) {

@@ -13,7 +13,7 @@ use crate::aws::AwsAccess;
 use crate::console::{CommandEnd, CommandFailure, ToolEnvironment};
 use crate::output::CommandResult;
 use crate::serve::account::account;
-use crate::tables::{TextStyle, command_line, harmless, thousands};
+use crate::tables::{TextStyle, harmless, thousands};
 
 /// The most targets that are shown.
 const MAX_TARGETS: usize = 4;
@@ -31,7 +31,8 @@ pub(super) async fn run(
     let now = account.clock.now();
     let verdict = PresentVerdict::of(&state, unread.is_empty(), now);
     let stack = account.stack.clone().unwrap_or_default();
-    console.print(&StatusReport { stack, state, verdict, unread, now, range }, as_json)
+    let next = next_words(&state, range, now).map(|words| console.stack.further().command(&words));
+    console.print(&StatusReport { stack, state, verdict, unread, next, range, now }, as_json)
 }
 
 struct StatusReport {
@@ -39,8 +40,10 @@ struct StatusReport {
     state: PresentState,
     verdict: PresentVerdict,
     unread: Vec<String>,
-    now: Timestamp,
+    /// The command to type next.
+    next: Option<String>,
     range: PageRange,
+    now: Timestamp,
 }
 
 impl CommandResult for StatusReport {
@@ -62,7 +65,7 @@ impl CommandResult for StatusReport {
         let alarms: Vec<_> = state.alarms.iter().flatten().map(|alarm| harmless(&alarm.name)).collect();
         lines.extend((!alarms.is_empty()).then(|| format!("alarms: {}", alarms.join(", "))));
         lines.extend(unread.iter().map(|what| format!("not seen: {}", harmless(what))));
-        lines.extend(next_command(&shown, stack).map(|next| format!("next: {next}")));
+        lines.extend(self.next.iter().map(|next| format!("next: {next}")));
         lines.join("\n") + "\n"
     }
 
@@ -88,13 +91,18 @@ impl CommandResult for StatusReport {
             "secondsToExpiry": state.to_expiry,
             "targets": state.targets.iter().map(target).collect::<Value>(),
             "alarms": state.alarms.iter().flatten().map(|alarm| json!(alarm.name)).collect::<Value>(),
-            "notSeen": unread,
+            "notSeen": unread.iter().map(String::as_str).chain(state.blind.iter().copied()).collect::<Vec<_>>(),
+            "next": self.next,
         })
     }
 
     fn finished(&self) -> CommandEnd {
-        match (self.verdict.level, self.unread.is_empty()) {
+        let is_whole = self.unread.is_empty() && self.state.blind.is_empty();
+        let has_alarm = self.state.alarms.as_ref().is_some_and(|alarms| !alarms.is_empty());
+        match (self.verdict.level, is_whole) {
             (VerdictLevel::Bad, _) => CommandEnd::NeedsPerson,
+            // Somebody is told by an alarm, as in the line of a fleet.
+            _ if has_alarm => CommandEnd::NeedsPerson,
             (_, false) => CommandEnd::Unseen,
             (_, true) => CommandEnd::Whole,
         }
@@ -113,12 +121,13 @@ impl StatusReport {
                 (next, last) => format!("  due {next} to {last}"),
             }
         });
+        let delivered = if state.queues.is_empty() { "-".to_owned() } else { thousands(delivered) };
         format!(
             "need you {}  wait {}{due}  held {}  delivered in {range} {}",
             number(state.need_you),
             number(state.waits),
             number(state.held),
-            thousands(delivered)
+            delivered
         )
     }
 }
@@ -175,15 +184,24 @@ fn state_name(state: TargetState) -> &'static str {
     }
 }
 
-/// Returns the command for the worst target: to see its letters.
-fn next_command(targets: &[&FailingTarget], stack: &str) -> Option<String> {
-    let worst =
-        targets.iter().find(|it| it.target.is_some() && (it.state.is_failing() || it.need_you > 0))?;
-    let target = worst.target.as_deref()?;
-    let words: &[&str] = if worst.waiting > 0 {
-        &["redrivectl", "retry", "--target", target, "--stack", stack, "--dry-run"]
+/// Returns the command for the worst target, without the connection: it shows the letters, and does nothing yet.
+fn next_words(state: &PresentState, range: PageRange, now: Timestamp) -> Option<Vec<String>> {
+    let mut targets = state.targets.iter();
+    let worst = targets.find(|it| it.target.is_some() && (it.state.is_failing() || it.need_you > 0))?;
+    let target = worst.target.clone()?;
+    let mut words = if worst.waiting > 0 {
+        vec!["retry".to_owned(), "--target".to_owned(), target]
     } else {
-        &["redrivectl", "replay", "--target", target, "--stack", stack, "--dry-run"]
+        let since = range.at(now).0.to_string();
+        vec![
+            "replay".to_owned(),
+            "--target".to_owned(),
+            target,
+            "--since".to_owned(),
+            since,
+            "--not-replayed".to_owned(),
+        ]
     };
-    Some(command_line(words.iter().copied()))
+    words.push("--dry-run".to_owned());
+    Some(words)
 }

@@ -34,7 +34,9 @@ impl Query {
     /// Returns a query for another page over the same time range.
     #[must_use]
     pub fn to(&self, page: PageKind) -> Self {
-        Self { page, range: self.range, sort: None, refreshes: self.refreshes }
+        // A letter's page asks the log, which costs each time.
+        let refreshes = self.refreshes && !matches!(page, PageKind::Letter(_));
+        Self { page, range: self.range, sort: None, refreshes }
     }
 
     /// Reads an address of the local door: the path behind the token, and the part after the question mark.

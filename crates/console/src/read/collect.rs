@@ -150,6 +150,9 @@ pub(crate) async fn collect(
             Err(_) => collected.unread.push(too_late("whether replays have sent the letters that were read")),
         }
     }
+    // The list keeps a letter until it was due, even if it was archived earlier.
+    let gone: HashSet<_> = collected.archived.iter().map(|letter| letter.message_id.as_str()).collect();
+    collected.waiting.retain(|letter| !gone.contains(letter.message_id.as_str()));
     let newest = |letter: &ArchivedLetter| std::cmp::Reverse(letter.archived);
     // Only the letters without content are sorted. The others were read in the order of time, and `said` has
     // the same order.

@@ -1,6 +1,8 @@
 //! What the codes of failures mean, in words.
 
-use redrive_core::failure::{CUT_SHORT, DEADLINE_EXCEEDED, FUNCTION_ERROR, FUNCTION_TIMED_OUT};
+use redrive_core::failure::{
+    CUT_SHORT, DEADLINE_EXCEEDED, FUNCTION_ERROR, FUNCTION_TIMED_OUT, Failure, FailureClass,
+};
 use redrive_core::policy::ArchiveReason;
 use redrive_core::waiting::ENDPOINT_DOWN;
 
@@ -66,11 +68,27 @@ pub fn error_words(code: &str) -> ErrorWords {
             "the endpoint refuses the message's content",
             "Replay the letter with an edited body, or leave it in the archive.",
         ),
+        _ if is_throttle(bare) => ErrorWords { throttles: true, ..words("it takes no more for now", wait) },
         _ if is_kms(bare) => words(
             "its key cannot be used",
             "Enable the key, let its policy allow the function's role, and name it in TargetKmsKeyArns.",
         ),
-        _ if is_throttle(bare) => ErrorWords { throttles: true, ..words("it takes no more for now", wait) },
+        "ExpiredToken"
+        | "ExpiredTokenException"
+        | "InvalidSecurity"
+        | "InvalidClientTokenId"
+        | "UnrecognizedClientException"
+        | "SignatureDoesNotMatch" => words(
+            "it refuses the function's credentials",
+            "See whether the function's role still exists, and whether its clock is right.",
+        ),
+        "MessageTooLong" | "BatchRequestTooLong" | "RequestTooLargeException" => words(
+            "the message is too large for it",
+            "Raise the queue's MaximumMessageSize, or replay the letter with an edited body.",
+        ),
+        _ if Failure::of_service(Some(code), None, None).class == FailureClass::Transient => {
+            words("its service fails", wait)
+        }
         _ => of_status(bare).unwrap_or_else(|| words("it fails", "Look up the code in the runbook.")),
     }
 }
@@ -100,7 +118,7 @@ fn is_kms(code: &str) -> bool {
 }
 
 fn is_throttle(code: &str) -> bool {
-    code.contains("Throttl") || matches!(code, "OverLimit" | "TooManyRequestsException" | "SlowDown")
+    Failure::of_service(Some(code), None, None).class == FailureClass::Throttling
 }
 
 /// Returns the words for the status of a web server.
@@ -129,6 +147,10 @@ mod tests {
             ("AccessDenied", "a permission is missing", false),
             ("KMS.DisabledException", "its key cannot be used", false),
             ("KmsDisabled", "its key cannot be used", false),
+            ("KMS.ThrottlingException", "it takes no more for now", true),
+            ("KmsThrottled", "it takes no more for now", true),
+            ("ExpiredToken", "it refuses the function's credentials", false),
+            ("ServiceUnavailable", "its service fails", false),
             ("Unhandled", "the function throws an error", false),
             ("Http503", "it answers 503", false),
             ("Http429", "it answers 429", true),

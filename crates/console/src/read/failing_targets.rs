@@ -208,6 +208,6 @@ impl FailingTarget {
 }
 
 /// Reports whether an archived letter needs a person. One of which nobody knows whether a replay sent it may.
-fn needs_person_now(letter: &ArchivedLetter) -> bool {
+pub(super) fn needs_person_now(letter: &ArchivedLetter) -> bool {
     letter.replayed != Some(true) && letter.fields.reason.as_deref().is_none_or(needs_person)
 }

@@ -9,7 +9,7 @@ use redrive_core::waiting::EndpointRecovery;
 
 use super::collect::{CollectedLetters, MAX_EXAMPLES};
 use super::content::ShownContent;
-use super::failing_targets::{FailingTarget, failing_targets};
+use super::failing_targets::{FailingTarget, failing_targets, needs_person_now};
 use super::index::{KEY_FIELDS, KeyTopic};
 use super::letter_counts::{ChartSpan, MAX_GROUP_ROWS, TimedCount, UnreplayedCount, largest};
 use super::letters::{ArchivedLetter, LetterFields, WaitingOne};
@@ -126,6 +126,8 @@ pub struct OneGroup {
     pub since: Option<Timestamp>,
     /// The lowest and the highest number of the retries that they wait for.
     pub next: Option<(u32, u32)>,
+    /// The letters that need a person, of those that were read.
+    pub need_you: u64,
     /// The state of the target, if the filter names one.
     pub target: Option<FailingTarget>,
     /// The values of the other fields, in archived letters that were read and in waiting letters.
@@ -288,6 +290,7 @@ impl OneGroup {
             more_waiting: collected.more_waiting,
             since: collected.waiting.iter().map(|letter| letter.since).min(),
             next: next.clone().min().zip(next.max()),
+            need_you: collected.archived.iter().filter(|letter| needs_person_now(letter)).count() as u64,
             target,
             fields: fields.filter(|(field, values)| is_shown(*field, values)).collect(),
             rule,

@@ -67,6 +67,8 @@ pub struct PresentState {
     pub span: Option<ChartSpan>,
     /// True if the numbers by target are about a part of the letters.
     pub is_sample: bool,
+    /// What the account keeps nowhere, so that nobody can read it, in words.
+    pub blind: Vec<&'static str>,
     /// The overrides that have not ended, including those that begin later; `None` if the account has no place
     /// for overrides.
     pub overrides: Option<Vec<Override>>,
@@ -191,6 +193,7 @@ pub(crate) async fn now(
         told.cloned().collect()
     });
     let targets = failing_targets(&collected, &endpoints, span);
+    let is_part = collected.more_waiting || account.control.is_none();
     let in_force = overrides.map(|overrides| {
         let overrides = overrides.all().iter().filter(|override_| !override_.has_ended(present));
         overrides.cloned().collect()
@@ -211,9 +214,10 @@ pub(crate) async fn now(
         queues,
         to_expiry,
         further: account.queues.len().saturating_sub(MAX_QUEUES),
-        need_you: need_you(&collected),
-        waits: listed(targets.iter().map(|it| it.waiting).sum(), collected.more_waiting),
-        held: listed(targets.iter().map(|it| it.held).sum(), collected.more_waiting),
+        need_you: need_you(&collected, account.archive.is_some()),
+        waits: listed(targets.iter().map(|it| it.waiting).sum(), is_part),
+        held: listed(targets.iter().map(|it| it.held).sum(), is_part),
+        blind: blind(account),
         due: due(&targets),
         span: Some(*span),
         is_sample: collected.more || collected.read < collected.index.letters || collected.more_waiting,
@@ -228,7 +232,7 @@ pub(crate) async fn now(
 
 /// Counts the letters that need a person: those that the archive's keys count, less those of which it is known that a replay
 /// has sent them.
-fn need_you(collected: &CollectedLetters) -> BoundedCount {
+fn need_you(collected: &CollectedLetters, is_read: bool) -> BoundedCount {
     let CollectedLetters { index, more, archived, .. } = collected;
     let of_keys = index.groups.iter().filter(|(key, _)| key.reason.as_deref().is_none_or(needs_person));
     let all: u64 = of_keys.map(|(_, count)| count.letters).sum();
@@ -238,13 +242,20 @@ fn need_you(collected: &CollectedLetters) -> BoundedCount {
         asked += u64::from(letter.replayed.is_some());
         sent += u64::from(letter.replayed == Some(true));
     }
-    let bound = match (*more || index.blind > 0, asked < all) {
+    let bound = match (*more || index.blind > 0 || !is_read, asked < all) {
         (true, true) => CountBound::About,
         (true, false) => CountBound::AtLeast,
         (false, true) => CountBound::AtMost,
         (false, false) => CountBound::Exact,
     };
     BoundedCount { letters: all.saturating_sub(sent), bound }
+}
+
+/// Returns what an account does not keep where it could be read.
+fn blind(account: &ConsoleAccount) -> Vec<&'static str> {
+    let list = account.control.is_none().then_some("the letters that wait, because no list of them is kept");
+    let archive = account.archive.is_none().then_some("archived letters, because the archive is a queue");
+    list.into_iter().chain(archive).collect()
 }
 
 /// Returns a number of letters on the list of waiting letters. A letter stays there until it was due.

@@ -53,6 +53,7 @@ impl PresentVerdict {
         }
         let alarms = now.alarms.as_ref().map_or(0, Vec::len) as u64;
         let is_bad = !says.is_empty();
+        let is_whole = is_whole && now.blind.is_empty();
         if alarms > 0 && !is_bad {
             let is = if alarms == 1 { "is" } else { "are" };
             says.push(format!("{} {is} on.", count(alarms, "alarm")));
@@ -62,9 +63,12 @@ impl PresentVerdict {
         } else if !is_whole {
             says.push("Not everything could be read.".to_owned());
         }
+        if !now.blind.is_empty() {
+            says.push(format!("Nobody can see {}.", now.blind.join(", and ")));
+        }
         let level = if is_bad {
             VerdictLevel::Bad
-        } else if alarms > 0 || !is_whole || now.held.letters > 0 {
+        } else if alarms > 0 || !is_whole || now.held.letters > 0 || unreceived(now) > 0 {
             VerdictLevel::Watch
         } else {
             VerdictLevel::Fine
@@ -96,11 +100,26 @@ fn one_fails(target: &FailingTarget) -> String {
     }
 }
 
+/// Returns about how many letters are in the queues that the function has not received.
+fn unreceived(now: &PresentState) -> u64 {
+    now.queues.iter().filter_map(|queue| queue.visible.last).sum()
+}
+
 fn quiet(now: &PresentState, is_whole: bool) -> String {
     if !is_whole {
         return "No failure is seen, but not everything could be read.".to_owned();
     }
+    let hidden: u64 = now.queues.iter().filter_map(|queue| queue.waiting.last).sum();
     match (now.held.letters, now.waits.letters) {
+        (0, 0) if unreceived(now) > 0 => {
+            format!(
+                "No failure is seen. About {} in the queues are not received yet.",
+                count(unreceived(now), "letter")
+            )
+        }
+        (0, 0) if hidden > 0 => {
+            format!("No failure is seen. About {} are hidden in the queues.", count(hidden, "letter"))
+        }
         (0, 0) => "Nothing is failing, and no letter waits.".to_owned(),
         (0, _) => "Nothing is failing. Letters wait for their retries.".to_owned(),
         (held, _) => format!(

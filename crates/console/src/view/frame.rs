@@ -135,7 +135,8 @@ fn refreshing(query: &Query, door: &PageHost) -> Markup {
     let other = Query { refreshes: !query.refreshes, ..query.clone() };
     html! {
         (link("Read it again", query, door)) " "
-        @if query.refreshes { "It is read again every 30 s. " (link("Leave it as it is", &other, door)) }
+        @if matches!(query.page, PageKind::Letter(_) | PageKind::Words) {}
+        @else if query.refreshes { "It is read again every 30 s. " (link("Leave it as it is", &other, door)) }
         @else { (link("Read it again every 30 s", &other, door)) }
         " " (link("What the words mean", &query.to(PageKind::Words), door))
     }

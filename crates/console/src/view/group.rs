@@ -26,12 +26,17 @@ pub type KnownPolicy = Result<Policy, String>;
 
 /// Renders one group.
 #[must_use]
-pub fn group(group: &OneGroup, policy: Option<&KnownPolicy>, view: &ViewContext<'_>) -> Markup {
+pub fn group(
+    group: &OneGroup,
+    policy: Option<&KnownPolicy>,
+    is_whole: bool,
+    view: &ViewContext<'_>,
+) -> Markup {
     let more = if group.counted.is_sample { group.counted.more_than_read() } else { group.counted.more };
     html! {
         (view.ranges())
         (trail(&group.of, view))
-        (answer(group, more, view))
+        (answer(group, more, is_whole, view))
         (tiles(group, more, view))
         @match &group.target {
             Some(target) => (steps(target, group, view)),
@@ -75,10 +80,9 @@ fn name(of: &Filter) -> String {
     if names.is_empty() { "all letters".to_owned() } else { names.join(" and ") }
 }
 
-fn answer(group: &OneGroup, more: bool, view: &ViewContext<'_>) -> Markup {
-    let needs = group.target.as_ref().map_or(group.left.left, |target| target.need_you);
+fn answer(group: &OneGroup, more: bool, is_whole: bool, view: &ViewContext<'_>) -> Markup {
     let Some(target) = &group.target else {
-        let about = if more { "at least " } else { "" };
+        let about = if more { "At least " } else { "" };
         let says = format!(
             "{about}{} archived, {}, of {}.",
             thousands(group.archived.letters),
@@ -90,15 +94,16 @@ fn answer(group: &OneGroup, more: bool, view: &ViewContext<'_>) -> Markup {
             },
             name(&group.of)
         );
-        let level = match (needs, group.waiting) {
+        let level = match (group.need_you, group.waiting) {
             (1.., _) => VerdictLevel::Bad,
-            (0, 1..) => VerdictLevel::Watch,
-            (0, 0) => VerdictLevel::Fine,
+            (0, 0) if is_whole && !group.more_waiting => VerdictLevel::Fine,
+            _ => VerdictLevel::Watch,
         };
         return verdict(level, &says, &html! {});
     };
     let ShortName { name, kind } = ShortName::of(target.target.as_deref().unwrap_or_default());
     let (level, word) = state_words(target.state);
+    let level = if is_whole { level } else { level.max(VerdictLevel::Watch) };
     let why = target.says().map_or(String::new(), |says| format!(": {says}"));
     let says = match target.state {
         TargetState::Fine | TargetState::Held | TargetState::Back(_) => format!("{name} is {word}."),
@@ -128,7 +133,7 @@ fn tiles(group: &OneGroup, more: bool, view: &ViewContext<'_>) -> Markup {
     let all = if more { u64::MAX } else { group.archived.letters };
     html! {
         dl class="tiles" {
-            (tile(some(group.left.left, VerdictLevel::Bad), &html! { (not_replayed(group.left, all)) }, "not replayed yet", &html! {
+            (tile(some(group.need_you, VerdictLevel::Bad), &html! { (not_replayed(group.left, all)) }, "not replayed yet", &html! {
                 "of " (letters(group.archived.letters, more)) " archived"
             }))
             (tile(some(group.waiting, VerdictLevel::Watch), &bounded(waits(group.waiting.saturating_sub(held))), "wait for a retry", &html! {
@@ -151,8 +156,8 @@ fn tiles(group: &OneGroup, more: bool, view: &ViewContext<'_>) -> Markup {
 
 /// Shows what one can do about a target, in the order in which one would do it.
 fn steps(target: &FailingTarget, group: &OneGroup, view: &ViewContext<'_>) -> Markup {
-    let letters = |since, until| ActionObject::Letters { of: group.of.clone(), since, until };
-    let act = |doing| PageAction { doing, on: letters(None, None) };
+    let on = |since, until| ActionObject::Letters { of: group.of.clone(), since, until };
+    let act = |doing| PageAction { doing, on: on(None, None) };
     let until = until(view);
     let words = target.error.as_deref().map(error_words);
     let flows = matches!(target.state, TargetState::Down(_));
@@ -164,11 +169,13 @@ fn steps(target: &FailingTarget, group: &OneGroup, view: &ViewContext<'_>) -> Ma
                 @if let Some(words) = words.filter(|_| target.state.is_failing() || target.need_you > 0) {
                     li { p { strong { "Mend it. " } (words.mend) } }
                 }
-                @if target.waiting > 0 {
+                @if target.waiting + target.held > 0 {
                     li {
                         p {
                             strong { "Wait. " }
-                            @if flows {
+                            @if target.waiting == 0 {
+                                "Nothing is tried while letters are held. Release the hold on the page Now, or retry them now."
+                            } @else if flows {
                                 "When it takes the first letter, the " (thousands(target.waiting))
                                 " that wait begin to flow within a minute, by themselves. Retry now wakes them at once."
                             } @else {
@@ -183,10 +190,15 @@ fn steps(target: &FailingTarget, group: &OneGroup, view: &ViewContext<'_>) -> Ma
                         (acts(&[act(ActionVerb::Hold)], "An override", view))
                     }
                 }
-                @if target.need_you > 0 {
+                @if group.archived.letters > 0 {
                     li {
-                        p { strong { "Replay" } " the " (thousands(target.need_you)) " that were archived, when it works again." }
-                        (acts(&[PageAction { doing: ActionVerb::Replay, on: letters(Some(group.span.from), until) }], "A replay", view))
+                        p {
+                            strong { "Replay" } " the " (letters(group.archived.letters, group.counted.more_than_read()))
+                            " that were archived, when it works again"
+                            @if target.need_you > 0 { "; " (thousands(target.need_you)) " of those that were read need you" }
+                            "."
+                        }
+                        (acts(&[PageAction { doing: ActionVerb::Replay, on: on(Some(group.span.from), until) }], "A replay", view))
                     }
                 }
             }

@@ -10,7 +10,7 @@ use super::elements::{
 };
 use crate::query::{Filter, GroupField, PageKind, SortColumn};
 use crate::read::{CountMethod, GroupValue, PageGroup, PageGroups, part_of};
-use crate::text::{count, harmless, thousands};
+use crate::text::{ShortName, count, harmless, thousands};
 
 /// Renders groups of letters.
 #[must_use]
@@ -113,7 +113,9 @@ fn sorted(rows: &[PageGroup], by: Option<SortColumn>) -> Vec<&PageGroup> {
     let mut rows: Vec<_> = rows.iter().collect();
     match by {
         None => {}
-        Some(SortColumn::Name) => rows.sort_by_key(|row| value(&row.value).to_lowercase()),
+        Some(SortColumn::Name) => {
+            rows.sort_by_key(|row| ShortName::of(&value(&row.value)).name.to_lowercase())
+        }
         Some(SortColumn::NeedYou) => rows.sort_by_key(|row| Reverse(row.left.left)),
         Some(SortColumn::Archived) => rows.sort_by_key(|row| Reverse(row.archived.letters)),
         Some(SortColumn::Waiting) => rows.sort_by_key(|row| Reverse(row.waiting)),

@@ -94,7 +94,11 @@ pub fn letter(
 fn answer(letter: &LetterHistory, id: &str, view: &ViewContext<'_>) -> Markup {
     let name = ends(id);
     let archived = letter.archived.as_ref().map(|(archived, _)| archived);
-    if let Some(waiting) = &letter.waiting {
+    let is_there = |waiting: &&WaitingOne| {
+        archived.is_none_or(|archived| archived.message_id != waiting.message_id)
+            && last_outcome(waiting, &letter.log).is_none()
+    };
+    if let Some(waiting) = letter.waiting.as_ref().filter(is_there) {
         let (number, of) = waiting.retry;
         let says = match &waiting.held_by {
             Some(by) => format!("Letter {name} is held by {by}."),
@@ -108,7 +112,16 @@ fn answer(letter: &LetterHistory, id: &str, view: &ViewContext<'_>) -> Markup {
         return verdict(VerdictLevel::Watch, &says, &below);
     }
     let Some(archived) = archived else {
-        return verdict(VerdictLevel::Watch, &format!("Letter {name} was not found."), &html! {});
+        let outcome = letter.waiting.as_ref().and_then(|waiting| last_outcome(waiting, &letter.log));
+        return match outcome {
+            Some("delivered") => {
+                verdict(VerdictLevel::Fine, &format!("Letter {name} was delivered."), &html! {})
+            }
+            Some(outcome) => {
+                verdict(VerdictLevel::Watch, &format!("Letter {name} was {outcome}."), &html! {})
+            }
+            None => verdict(VerdictLevel::Watch, &format!("Letter {name} was not found."), &html! {}),
+        };
     };
     let reason = archived.fields.reason.as_deref().unwrap_or_default();
     let below = html! {
@@ -249,15 +262,20 @@ fn archived_event(archived: &ArchivedLetter) -> TimelineEvent {
 /// it. The line stays even then, because a message can come back.
 fn waiting_event(waiting: &WaitingOne, log: &LetterLog) -> TimelineEvent {
     let (number, of) = waiting.retry;
-    let lines = if let LetterLog::Lines { lines, .. } = log { lines.as_slice() } else { &[] };
-    let last = lines.iter().rfind(|line| line.message.as_deref() == Some(&waiting.message_id));
-    let has_left = last.is_some_and(|line| ["delivered", "archived", "requeued"].contains(&&*line.outcome));
+    let has_left = last_outcome(waiting, log).is_some();
     let unless = if has_left { ", unless it has left its queue, as the log says" } else { "" };
     let sooner = match (&waiting.held_by, waiting.fields.target.is_some()) {
         (None, true) if !has_left => ", or sooner if its endpoint is back from an outage",
         _ => "",
     };
     TimelineEvent { at: Some(waiting.due), says: format!("retry {number} of {of} is due{unless}{sooner}") }
+}
+
+/// Returns the outcome with which a listed letter has left its queue, as the log says.
+fn last_outcome<'l>(waiting: &WaitingOne, log: &'l LetterLog) -> Option<&'l str> {
+    let lines = if let LetterLog::Lines { lines, .. } = log { lines.as_slice() } else { &[] };
+    let last = lines.iter().rfind(|line| line.message.as_deref() == Some(&waiting.message_id))?;
+    ["delivered", "archived", "requeued"].into_iter().find(|outcome| *outcome == last.outcome)
 }
 
 /// Says when the last retry is due if all fail, and what comes after it. Attempts take time, and jitter shortens delays, so it

@@ -28,8 +28,8 @@ pub fn now(now: &PresentState, is_whole: bool, view: &ViewContext<'_>) -> Markup
     html! {
         (view.ranges())
         (answer(now, is_whole, view))
-        (tiles(now, view))
-        (targets(now, view))
+        (tiles(now, is_whole, view))
+        (targets(now, is_whole, view))
         (alarms(now.alarms.as_deref(), view))
         (flow(now, view))
         (overrides(now.overrides.as_deref(), view))
@@ -57,7 +57,7 @@ fn target_page(target: &str) -> PageKind {
     PageKind::Group { of: Filter::default().with(GroupField::Target, target) }
 }
 
-fn tiles(now: &PresentState, view: &ViewContext<'_>) -> Markup {
+fn tiles(now: &PresentState, is_whole: bool, view: &ViewContext<'_>) -> Markup {
     let level = |letters: u64, bad| (letters > 0).then_some(bad);
     let delivered: u64 = now.queues.iter().map(|queue| queue.delivered.sum()).sum();
     let arrived: u64 =
@@ -65,16 +65,17 @@ fn tiles(now: &PresentState, view: &ViewContext<'_>) -> Markup {
     let oldest = now.queues.iter().filter_map(|queue| queue.oldest).max();
     html! {
         dl class="tiles" {
-            (tile(level(now.need_you.letters, VerdictLevel::Bad), &bounded(now.need_you), "need you", &html! { "archived, not replayed" }))
+            (tile(level(now.need_you.letters, VerdictLevel::Bad), &bounded(now.need_you), "need you", &html! { "archived in this time, not replayed" }))
             (tile(level(now.waits.letters, VerdictLevel::Watch), &bounded(now.waits), "wait for a retry", &html! {
                 @if let Some((next, last)) = now.due {
                     "next " (distance(next, view.now))
                     @if last > next { ", last " (distance(last, view.now)) }
-                } @else if view.account.control.is_none() { "not known: no list is written" }
+                } @else if view.account.control.is_none() { "not known: no list is kept" }
+                @else if !is_whole { "not everything could be read" }
                 @else { "none is hidden for long" }
             }))
-            (tile(None, &bounded(now.held), "held", &html! { (held_until(now, view)) }))
-            (tile(None, &html! { (thousands(delivered)) }, "delivered by retries", &html! {
+            (tile(None, &bounded(now.held), "held", &html! { (held_until(now, is_whole, view)) }))
+            (tile(None, &html! { @if now.queues.is_empty() { "-" } @else { (thousands(delivered)) } }, "delivered by retries", &html! {
                 @if now.queues.is_empty() { "no metrics" }
                 @else { "in this time; " (thousands(arrived)) " came" }
             }))
@@ -82,8 +83,8 @@ fn tiles(now: &PresentState, view: &ViewContext<'_>) -> Markup {
                 @let danger = (left < 86_400).then_some(VerdictLevel::Bad);
                 (tile(danger, &html! { (span(left)) }, "until the first expires", &html! { "of those received lately" }))
             } @else {
-                (tile(None, &html! { @if let Some(age) = oldest { (span(age)) } @else { "-" } }, "old is the oldest letter", &html! {
-                    "SQS drops letters at the end of their queue's retention"
+                (tile(None, &html! { @if let Some(age) = oldest { (span(age)) } @else { "-" } }, "age of the oldest letter", &html! {
+                    "of those received at most twice"
                 }))
             }
         }
@@ -91,11 +92,12 @@ fn tiles(now: &PresentState, view: &ViewContext<'_>) -> Markup {
 }
 
 /// Says until when letters are held, and by whom.
-fn held_until(now: &PresentState, view: &ViewContext<'_>) -> String {
+fn held_until(now: &PresentState, is_whole: bool, view: &ViewContext<'_>) -> String {
     let holds = now.overrides.iter().flatten();
     let holds: Vec<_> = holds.filter(|it| it.action == OverrideAction::Hold && it.at <= view.now).collect();
     match holds.as_slice() {
         [] if now.held.letters > 0 => "by a rule, or by an override that ended".to_owned(),
+        [] if now.overrides.is_none() || !is_whole => "not known".to_owned(),
         [] => "no hold is in force".to_owned(),
         [one] => match one.end() {
             Some(end) => format!("ends {}, by {}", distance(end, view.now), who(&one.by)),
@@ -141,13 +143,14 @@ fn alarm_name(name: &str, view: &ViewContext<'_>) -> String {
     harmless(&own[..end])
 }
 
-fn targets(now: &PresentState, view: &ViewContext<'_>) -> Markup {
+fn targets(now: &PresentState, is_whole: bool, view: &ViewContext<'_>) -> Markup {
     let shown: Vec<_> = now.targets.iter().filter(|it| it.state != TargetState::Fine).collect();
     let further = shown.len().saturating_sub(MAX_TARGETS) as u64;
     let part = now.span.as_ref().map_or(SignedDuration::ZERO, part_of);
     let content = html! {
         @if shown.is_empty() {
-            p { "No letter fails, waits or needs a person." }
+            @if is_whole { p { "No letter fails, waits or needs a person." } }
+            @else { p { "None is seen, but not everything could be read." } }
         } @else {
             (table(
                 "Table of targets",
@@ -293,7 +296,7 @@ fn queues(now: &PresentState, view: &ViewContext<'_>) -> Markup {
                         (number("archived"))
                         (number("hidden, about"))
                         (number("not received yet, about"))
-                        (number("the oldest came"))
+                        (number("oldest, received at most twice"))
                     },
                     &html! { @for queue in &now.queues { (queue_row(queue, view)) } },
                 ))
@@ -324,7 +327,7 @@ fn queue_row(queue: &QueueNow, view: &ViewContext<'_>) -> Markup {
             td class="number" { (thousands(queue.archived.sum())) }
             td class="number" { (last(&queue.waiting)) }
             td class="number" { (last(&queue.visible)) }
-            td class="number" { @if let Some(age) = queue.oldest { (span(age)) " ago" } @else { "-" } }
+            td class="number" { @if let Some(age) = queue.oldest { (span(age)) } @else { "-" } }
         }
     }
 }

@@ -76,7 +76,10 @@ async fn now_begins_with_what_fails_and_how_many_letters_need_a_person() {
     let account = shown(&cloud);
     let (_, parsed, text) = page(&account, "now").await;
     assert!(text.contains("2 targets are failing. 5 letters need you."), "{text}");
-    assert!(text.contains("need you 5 archived, not replayed wait for a retry ≤ 3 next in"), "{text}");
+    assert!(
+        text.contains("need you 5 archived in this time, not replayed wait for a retry ≤ 3 next in"),
+        "{text}"
+    );
     let found = rows(&parsed, "3 targets");
     let cells: Vec<_> = found.iter().map(|row| [&*row[0], &*row[1], &*row[2], &*row[3], &*row[4]]).collect();
     assert_eq!(
@@ -114,6 +117,28 @@ async fn what_was_archived_on_purpose_needs_nobody() {
     archive(&cloud, 20, &[end("a", Rule), end("b", GivenUp)]).await;
     let (_, _, text) = page(&shown(&cloud), "now").await;
     assert!(text.contains("need you 0 archived") && !text.contains("failing"), "{text}");
+}
+
+/// What nobody keeps a list of may wait all the same.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_called_well_that_nobody_can_see() {
+    let account = super::Shown { control: None, archive: None, ..shown(&outage().await) };
+    let (_, _, text) = page(&account, "now").await;
+    assert!(text.contains("Nobody can see the letters that wait, because no list of them is kept"), "{text}");
+    assert!(text.contains("~ 0") && !text.contains("no letter waits"), "{text}");
+}
+
+/// The list keeps a letter until it was due. One that was archived meanwhile fails nobody's endpoint.
+#[tokio::test(start_paused = true)]
+async fn a_letter_that_was_archived_does_not_wait() {
+    let cloud = TestAccount::new();
+    list(&cloud, 30, &[line("a", &json!({}))]);
+    archive(&cloud, 20, &[end("a", GivenUp)]).await;
+    let account = shown(&cloud);
+    let (_, _, text) = page(&account, "now").await;
+    assert!(text.contains("wait for a retry 0") && !text.contains("failing"), "{text}");
+    let (_, _, text) = page(&account, "letter?id=a").await;
+    assert!(text.contains("Letter a was archived: an operator gave them up."), "{text}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -395,7 +420,7 @@ async fn a_field_that_keys_do_not_tell_is_counted_with_what_was_not_read() {
     );
     assert_eq!(rows(&parsed, "Letters by target")[0][..2], ["payments-worker SQS queue", "9"]);
     let (_, _, text) = page(&account, &group(&[(GroupField::Error, "503")])).await;
-    assert!(text.contains("at least 9 archived, none waits, of error 503."), "{text}");
+    assert!(text.contains("At least 9 archived, none waits, of error 503."), "{text}");
     assert!(text.contains("not replayed yet 9 of 9 read of 9 or more archived"), "{text}");
     assert!(
         text.contains(

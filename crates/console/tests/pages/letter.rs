@@ -221,6 +221,11 @@ async fn a_letter_on_the_list_may_have_left_its_queue_as_its_log_says() {
         assert!(text.contains("retry 9 of 12 is due"), "{text}");
         let says = "is due, unless it has left its queue, as the log says";
         assert_eq!(text.contains(says), has_left, "{outcome} {message}: {text}");
+        assert_eq!(
+            text.contains("Letter letter-a waits for retry"),
+            !has_left,
+            "{outcome} {message}: {text}"
+        );
     }
 }
 

@@ -166,7 +166,7 @@ async fn metrics_overrides_replays_and_alarms_are_shown() {
     let (answer, parsed, text) = page(&account, "now").await;
     assert_eq!(answer.unread, Vec::<String>::new());
     let queues = rows(&parsed, "Letters in this time");
-    assert_eq!(queues, [["payments-dlq", "7", "2", "0", "1,100", "-", "2 h ago"]]);
+    assert_eq!(queues, [["payments-dlq", "7", "2", "0", "1,100", "-", "2 h"]]);
     assert!(text.contains("until the first expires 24 h of those received lately"), "{text}");
     let overrides = rows(&parsed, "1 override in force, 1 to begin later");
     assert_eq!(&*overrides[1][2], "in 3 h begins in 2 h");

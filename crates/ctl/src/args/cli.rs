@@ -244,7 +244,15 @@ pub(crate) enum CliCommand {
 impl CliCommand {
     /// Reports whether the command has an exit code of its own for calls that AWS denies.
     pub(crate) fn tells_denials(&self) -> bool {
-        matches!(self, Self::Attach(_) | Self::Doctor(_) | Self::Erase(_) | Self::Look(_) | Self::Replay(_))
+        matches!(
+            self,
+            Self::Attach(_)
+                | Self::Doctor(_)
+                | Self::Erase(_)
+                | Self::Look(_)
+                | Self::Replay(_)
+                | Self::Status(_)
+        )
     }
 
     /// Reports whether the command only shows something, line by line. Such a command may end when nobody

@@ -75,7 +75,7 @@ Exit codes:
   1  something failed
   2  bad usage or bad input: nothing was asked
   6  nothing is seen that needs a person, but something could not be seen
-  7  a person is needed";
+  7  a person is needed, or an alarm is on";
 
 pub(super) const EXIT_CODES_OF_DRILL: &str = "\
 Exit codes:

@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use super::fields::FormFields;
 use crate::args::{Cli, CliCommand, FurtherOptions};
 use crate::console::CommandFailure;
+use crate::tables::harmless;
 
 /// The longest reason in characters, the same as for overrides.
 const LONGEST_WHY: usize = 1000;
@@ -203,6 +204,20 @@ impl ServeAction {
     /// Returns how long an override is in force, as it was typed.
     pub(super) fn lasts(&self) -> Option<&str> {
         self.options.iter().find_map(|option| option.strip_prefix("--for="))
+    }
+
+    /// Returns what was typed to select letters, in words.
+    pub(super) fn typed_selection(&self) -> Vec<String> {
+        let typed = SELECTING.iter().filter_map(|name| {
+            let option = format!("--{name}=");
+            let value = self.options.iter().find_map(|it| it.strip_prefix(&option))?;
+            let value = harmless(value);
+            Some(match *name {
+                "arrived-before" | "until" => format!("before {value}"),
+                _ => value,
+            })
+        });
+        typed.collect()
     }
 
     /// Sets the reason, which the command stores with the action.

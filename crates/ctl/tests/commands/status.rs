@@ -40,7 +40,7 @@ async fn it_says_what_fails_since_when_and_what_to_type_next() {
         row.contains("failing") && row.contains("the queue does not exist") && row.contains('2'),
         "{row}"
     );
-    let next = format!("next: redrivectl retry --target {WORKER} --stack payments --dry-run\n");
+    let next = format!("next: redrivectl retry --target {WORKER} --dry-run --stack payments\n");
     assert!(ran.out.ends_with(&next), "{}", ran.out);
     assert!(ran.out.lines().count() <= 12, "{}", ran.out);
     // The largest number comes first, and --wide shows whole names.
@@ -79,6 +79,10 @@ async fn it_is_shown_without_a_command_where_a_stack_is_named() {
     with_stack.variable = Some(|name| (name == "REDRIVE_STACK").then(|| "payments".to_owned()));
     let ran = redrivectl_in(with_stack, &[]).await;
     assert!(ran.code == 7 && ran.out.starts_with("payments: 2 targets are failing."), "{ran:?}");
+    let mut as_json = world(&failing());
+    as_json.variable = Some(|name| (name == "REDRIVE_STACK").then(|| "payments".to_owned()));
+    let ran = redrivectl_in(as_json, &["--json"]).await;
+    assert!(ran.code == 7 && ran.out.starts_with('{'), "{ran:?}");
     let ran = redrivectl_in(world(&failing()), &[]).await;
     assert!(ran.code == 2 && ran.err.contains("Usage: redrivectl"), "{ran:?}");
 }

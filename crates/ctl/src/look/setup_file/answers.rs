@@ -106,7 +106,13 @@ impl SetupAnswers {
             return match read.as_ref().map_err(|error| (error.code() == Some("NotFound"), error)) {
                 Ok(_) => Ok(arn),
                 Err((true, _)) => {
-                    let create = command_line(["aws", "sns", "create-topic", "--name", name]);
+                    let create = command_line([
+                        "aws",
+                        "sns",
+                        "create-topic",
+                        "--name",
+                        name.rsplit(':').next().unwrap_or_default(),
+                    ]);
                     Err(format!("There is no topic {}. To create it: {create}", harmless(&arn)))
                 }
                 Err((false, error)) => {
@@ -128,6 +134,9 @@ impl SetupAnswers {
         let iam = aws.iam();
         let mut arns = Vec::new();
         for name in names {
+            if name.contains(":assumed-role/") {
+                return Err(format!("{} is a session: name its role.", harmless(name)));
+            }
             if name.starts_with("arn:") {
                 arns.push((*name).to_owned());
                 continue;

@@ -163,18 +163,20 @@ fn next(args: &args::LookArgs, path: &str, seen: &SeenSetup) -> Vec<(&'static st
     ));
     let seconds = seen.raise_visibility.or(seen.visibility).unwrap_or_default() + DEPLOY_MARGIN;
     let minutes = seconds.div_ceil(60);
-    let switch = match args.format {
-        SetupFormat::Sam => format!(
-            "sed -e 's/RedriveMode=observe/RedriveMode=active/' -e \"s/# \\\"ScheduleFrom=[^\\\"]*/\\\"ScheduleFrom=$(date -u -d '+{minutes} min' \
-             +%FT%TZ)/\" {} > active.toml && {}{}",
-            command_line([path]),
-            command_line(["sam", "deploy", "--config-file", "active.toml"]),
-            args.connection.of_sam()
-        ),
+    // GNU's date, else BSD's.
+    let from =
+        format!("from=$(date -u -d '+{minutes} min' +%FT%TZ 2> /dev/null || date -u -v+{minutes}M +%FT%TZ)");
+    let edit = match args.format {
+        SetupFormat::Sam => {
+            "-e 's/RedriveMode=observe/RedriveMode=active/' -e \"s/# \\\"ScheduleFrom=[^\\\"]*/\\\"ScheduleFrom=$from/\"".to_owned()
+        }
         SetupFormat::Cloudformation => {
-            format!("{deploy} RedriveMode=active ScheduleFrom=$(date -u -d '+{minutes} min' +%FT%TZ)")
+            "-e 's/\"ParameterValue\": \"observe\"/\"ParameterValue\": \"active\"/' -e \"1s/^\\[/[{\\\"ParameterKey\\\": \
+             \\\"ScheduleFrom\\\", \\\"ParameterValue\\\": \\\"$from\\\"},/\""
+                .to_owned()
         }
     };
+    let switch = format!("{from} && sed -i.bak {edit} {} && {deploy}", command_line([path]));
     next.push((
         "Switch it on. Letters that came so far begin their schedules at ScheduleFrom, when none is hidden any more by a look; \
          redrivectl retry sends them sooner",

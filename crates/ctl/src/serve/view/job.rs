@@ -164,14 +164,17 @@ fn asks(id: u64, job: &ServeJob, asked: &JobQuestion) -> Markup {
 
 /// Returns what the button does: `Hold at most 310 letters of refunds for 2h`.
 fn does_what(action: &ServeAction, preview: &ActionPreview) -> String {
-    let of = match &action.act.on {
+    // The command cannot name these.
+    let beyond = action.act.beyond();
+    let of: Vec<String> = match &action.act.on {
         ActionObject::Letters { of, .. } => of
             .iter()
-            .filter(|(_, value)| !value.is_empty())
+            .filter(|(field, value)| !value.is_empty() && !beyond.contains(field))
             .map(|(_, value)| ShortName::of(value).name)
             .collect(),
         _ => Vec::new(),
     };
+    let of: Vec<String> = of.into_iter().chain(action.typed_selection()).collect();
     let of = if of.is_empty() { String::new() } else { format!(" of {}", of.join(" and ")) };
     let lasts = action.lasts().map_or(String::new(), |lasts| format!(" for {}", harmless(lasts)));
     let unchecked = if preview.is_unchecked() { ", not checked" } else { "" };

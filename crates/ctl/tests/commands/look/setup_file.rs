@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use redrive_support::{BILLING, DLQ, LAMBDA_SUBSCRIPTION, NOTIFIER, SUBSCRIPTION, TOPIC, WORKER};
 use serde_json::{Value, json};
 
-use super::{Around, HOUR, letter, look, moved, notifier, with};
+use super::{Around, CommandRun, HOUR, letter, look, moved, notifier, with};
 use crate::{CommandWorld, TextFile, redrivectl_in};
 
 /// A folder for one test. Dropping it deletes it.
@@ -39,6 +39,17 @@ fn parameters(samconfig: &str) -> BTreeMap<String, String> {
         .collect()
 }
 
+/// Runs the part of the last printed command that edits the file, on a copy. Returns what is in it then.
+fn switched_on(ran: &CommandRun, file: &str, deploys: &str) -> String {
+    let switch = ran.out.lines().find(|line| line.trim().starts_with("from=$(")).unwrap();
+    let (edit, _) = switch.rsplit_once(deploys).unwrap();
+    let copy = format!("{file}.switched");
+    std::fs::copy(file, &copy).unwrap();
+    let status = std::process::Command::new("sh").args(["-c", &edit.replace(file, &copy)]).status().unwrap();
+    assert!(status.success(), "{edit}");
+    std::fs::read_to_string(&copy).unwrap()
+}
+
 #[tokio::test]
 async fn a_file_of_parameters_names_what_was_seen_and_nobody_types_an_arn() {
     let folder = Folder::new("sam");
@@ -67,16 +78,11 @@ async fn a_file_of_parameters_names_what_was_seen_and_nobody_types_an_arn() {
     assert!(ran.out.contains(&attach), "{}", ran.out);
     let deploy = format!("sam build && sam deploy --config-file {file}\n");
     assert!(ran.out.contains(&deploy), "{}", ran.out);
-    let switch = ran.out.lines().find_map(|line| line.trim().strip_prefix("sed -e ")).unwrap();
-    let switched = std::process::Command::new("sh")
-        .args(["-c", &format!("sed -e {}", switch.split_once(" > ").unwrap().0)])
-        .output()
-        .unwrap();
-    let switched = parameters(std::str::from_utf8(&switched.stdout).unwrap());
+    let switched = parameters(&switched_on(&ran, &file, " && sam deploy"));
     assert_eq!(switched.get("RedriveMode").map(String::as_str), Some("active"));
-    // The visibility timeout that is set by the first command, and two minutes for the deployment.
-    assert!(switch.contains("date -u -d '+5 min'"), "{switch}");
     switched["ScheduleFrom"].parse::<jiff::Timestamp>().unwrap();
+    // The visibility timeout that is set by the first command, and two minutes for the deployment.
+    assert!(ran.out.contains("date -u -d '+5 min'"), "{}", ran.out);
     let receives = cloud.calls("ReceiveMessage").len();
     let again = look(&cloud, notifier(), &["--yes", "--init", &file]).await;
     assert!(
@@ -111,6 +117,18 @@ async fn the_template_knows_every_parameter() {
         names.contains(&"KmsKeyArn".to_owned()) && names.contains(&"RedrivePolicy".to_owned()),
         "{names:?}"
     );
+    let file = folder.file("text.json");
+    let told = look(&cloud, around(), &["--yes", "--init", &file, "--format", "cloudformation"]).await;
+    let switched: Value = serde_json::from_str(&switched_on(&told, &file, " && aws cloudformation")).unwrap();
+    let value = |name: &str| {
+        let all = switched.as_array().unwrap();
+        all.iter().find(|it| it["ParameterKey"] == name).unwrap()["ParameterValue"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
+    assert_eq!(value("RedriveMode"), "active");
+    value("ScheduleFrom").parse::<jiff::Timestamp>().unwrap();
     let file = folder.file("samconfig.toml");
     look(&cloud, around(), &["--yes", "--init", &file]).await.text();
     let sam = std::fs::read_to_string(&file).unwrap();
