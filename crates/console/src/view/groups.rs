@@ -114,7 +114,7 @@ fn sorted(rows: &[PageGroup], by: Option<SortColumn>) -> Vec<&PageGroup> {
     match by {
         None => {}
         Some(SortColumn::Name) => {
-            rows.sort_by_key(|row| ShortName::of(&value(&row.value)).name.to_lowercase())
+            rows.sort_by_key(|row| ShortName::of(&value(&row.value)).name.to_lowercase());
         }
         Some(SortColumn::NeedYou) => rows.sort_by_key(|row| Reverse(row.left.left)),
         Some(SortColumn::Archived) => rows.sort_by_key(|row| Reverse(row.archived.letters)),
