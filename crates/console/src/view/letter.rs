@@ -16,7 +16,7 @@ use crate::read::{
     WaitingOne, bare_code, error_words, letter_query, needs_person, reason_words, searched_from,
 };
 use crate::schedule::Timetable;
-use crate::text::{ShortName, count, distance, ends, harmless};
+use crate::text::{ShortName, count, distance, ends, harmless, utc};
 
 /// An event in a letter's life.
 struct TimelineEvent {
@@ -330,7 +330,8 @@ fn says(line: &LetterLogLine) -> String {
     let target =
         line.target.as_deref().map_or(String::new(), |target| format!(" to {}", ShortName::of(target).name));
     let took = line.took.as_deref().map_or(String::new(), |took| format!(", in {took} ms"));
-    let due = line.due.as_deref().map_or(String::new(), |due| format!("; due again {due}"));
+    let due = line.due.as_deref().map(|due| due.parse().map_or_else(|_| due.to_owned(), utc));
+    let again = due.as_deref().map_or(String::new(), |due| format!("; due again {due}"));
     if let (Some((number, of)), Some(code)) = (&line.retry, &line.error) {
         let failed = format!(
             "retry {number} of {of}{target} failed: {} ({})",
@@ -338,10 +339,10 @@ fn says(line: &LetterLogLine) -> String {
             bare_code(code)
         );
         return match line.outcome.as_str() {
-            "deferred" => format!("{failed}{took}{due}"),
+            "deferred" => format!("{failed}{took}{again}"),
             outcome => {
                 let reason = line.reason.as_deref().map_or(String::new(), |reason| format!(", {reason}"));
-                format!("{failed}{took}; {outcome}{reason}{due}")
+                format!("{failed}{took}; {outcome}{reason}{again}")
             }
         };
     }
@@ -360,6 +361,6 @@ fn says(line: &LetterLogLine) -> String {
     add(" to ", line.target.as_deref(), "");
     add(" in ", line.took.as_deref(), " ms");
     add(", error ", line.error.as_deref(), "");
-    add(", due again ", line.due.as_deref(), "");
+    add(", due again ", due.as_deref(), "");
     text
 }

@@ -36,6 +36,7 @@ fn results(status: &str) -> Vec<u8> {
         ("target.arn", WORKER),
         ("error.code", "503"),
         ("attempt_ms", "250"),
+        ("due", "2026-11-01T10:45:00.910555256Z"),
     ];
     let [hop, early] = [DeferReason::Hop, DeferReason::Early].map(|why| [("reason", why.name())]);
     let deferral = Deferral { hide: 0, due: at(NOW), retry: 3, why: DeferReason::Hop };
@@ -110,7 +111,7 @@ async fn a_life_is_put_together_from_archive_and_log() {
     let (answer, _, text) = page(&account, &address(&letter_id("a"), None, None)).await;
     assert_eq!(answer.unread, Vec::<String>::new());
     for says in [
-        "2026-11-01 10:00:00 retry 3 of 12 to payments-worker failed: it fails (503), in 250 ms".to_owned(),
+        "2026-11-01 10:00:00 retry 3 of 12 to payments-worker failed: it fails (503), in 250 ms; due again 2026-11-01 10:45:00".to_owned(),
         "2026-11-01 10:10:00 hidden again 3 times, without an attempt".to_owned(),
         "2026-11-01 10:40:00 archived: exhausted".to_owned(),
         "arrived in its queue".to_owned(),
