@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use redrive_console::read::{
     BoundedCount, FailingTarget, PresentState, PresentVerdict, TargetState, VerdictLevel,
 };
-use redrive_console::text::{ShortName, distance, span};
+use redrive_console::text::{distance, span};
 use redrive_console::{BodyVisibility, PageRange, read_present};
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ use crate::aws::AwsAccess;
 use crate::console::{CommandEnd, CommandFailure, ToolEnvironment};
 use crate::output::CommandResult;
 use crate::serve::account::account;
-use crate::tables::{TextStyle, harmless, thousands};
+use crate::tables::{TableNames, TextStyle, harmless, thousands};
 
 /// The most targets that are shown.
 const MAX_TARGETS: usize = 4;
@@ -136,7 +136,8 @@ impl StatusReport {
 fn targets(shown: &[&FailingTarget], style: TextStyle, now: Timestamp) -> String {
     let head = ["target", "state", "what it says", "wait", "need you"].map(str::to_owned).to_vec();
     let first = || shown.iter().take(MAX_TARGETS);
-    let rows: Vec<_> = std::iter::once(head).chain(first().map(|target| row(target, style, now))).collect();
+    let names = TableNames::of(first().filter_map(|target| target.target.as_deref()), style);
+    let rows: Vec<_> = std::iter::once(head).chain(first().map(|target| row(target, &names, now))).collect();
     let needs = |target: &FailingTarget| target.state.is_failing() || target.need_you > 0;
     let red: Vec<_> = first().zip(1..).filter(|(target, _)| needs(target)).map(|(_, row)| row).collect();
     style.table(&rows, &[3, 4], &red).trim_end().to_owned()
@@ -156,10 +157,8 @@ fn bound(count: BoundedCount) -> &'static str {
     }
 }
 
-fn row(target: &FailingTarget, style: TextStyle, now: Timestamp) -> Vec<String> {
-    let name = target.target.as_deref().map_or("(none)".to_owned(), |name| {
-        if style.wide { harmless(name) } else { ShortName::of(name).name }
-    });
+fn row(target: &FailingTarget, names: &TableNames, now: Timestamp) -> Vec<String> {
+    let name = target.target.as_deref().map_or("(not known)".to_owned(), |name| names.name(name));
     let since = target.state.since().map_or(String::new(), |since| format!(" {}", distance(since, now)));
     let says = target.says().unwrap_or_default();
     vec![

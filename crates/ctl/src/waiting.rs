@@ -114,8 +114,10 @@ impl WaitingCounts {
         if self.by != WaitingBy::Due {
             groups.sort_by_key(|(_, group)| Reverse(group.letters));
         }
+        // Every letter has a target. The function does not look it up for each that it hides.
+        let unnamed = if self.by == WaitingBy::Target { "(not known)" } else { "(none)" };
         rows.extend(groups.into_iter().map(|(name, group)| {
-            let name = name.as_deref().map_or("(none)".to_owned(), |name| names.name(name));
+            let name = name.as_deref().map_or(unnamed.to_owned(), |name| names.name(name));
             vec![name, thousands(group.letters), utc(group.first), utc(group.last)]
         }));
         style.table(&rows, &[1], &[])

@@ -49,6 +49,18 @@ async fn it_says_what_fails_since_when_and_what_to_type_next() {
 }
 
 #[tokio::test]
+async fn queues_of_one_name_in_two_regions_are_told_apart() {
+    let far = WORKER.replace("eu-central-1", "us-east-1");
+    let cloud = TestAccount::new();
+    let gone = |id: &str, target: &str| letter(id, &json!({ "target": target }));
+    list(&cloud, "2026-11-01T11:00:00Z", &lines(&[gone("a", WORKER), gone("b", &far), gone("c", BILLING)]));
+    let ran = status(&cloud, &[]).await;
+    for name in [WORKER, &far, "payments-billing"] {
+        assert!(ran.out.lines().any(|line| line.starts_with(&format!("{name} "))), "{name}: {}", ran.out);
+    }
+}
+
+#[tokio::test]
 async fn what_cannot_be_seen_has_an_exit_code_of_its_own() {
     // The account answers no question about metrics and alarms.
     let ran = status(&TestAccount::new(), &[]).await;

@@ -53,6 +53,17 @@ async fn the_largest_group_comes_first_with_a_short_name() {
     assert_eq!(targets, [billing, WORKER]);
 }
 
+/// A letter has a target, also if nobody looked it up before it was hidden.
+#[tokio::test]
+async fn a_target_that_was_not_looked_up_is_not_called_none() {
+    let cloud = TestAccount::new();
+    let line = letter("a", &json!({ "target": null, "subscriptionArn": null }));
+    list(&cloud, "2026-11-01T10:00:00Z", &lines(&[line]));
+    let by = async |field: &str| run(&cloud, &[&["waiting", "--by", field], &CONTROL[..]].concat()).await;
+    assert_eq!(names(&by("target").await), ["(not known)"]);
+    assert_eq!(names(&by("subscription").await), ["(none)"]);
+}
+
 #[tokio::test]
 async fn names_that_two_arns_would_share_are_whole() {
     let far = "arn:aws:sqs:us-east-1:123456789012:payments-worker";
