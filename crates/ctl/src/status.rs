@@ -73,7 +73,7 @@ impl CommandResult for StatusReport {
         let Self { stack, state, verdict, unread, .. } = self;
         let count = |count: BoundedCount| json!({ "letters": count.letters, "bound": bound(count) });
         let target = |target: &FailingTarget| {
-            let (state, since) = (state_name(target.state), target.state.since());
+            let (state, since) = (target.state.name(), target.state.since());
             json!({
                 "target": target.target, "state": state, "since": since, "error": target.error, "reason": target.reason,
                 "says": target.says(), "waiting": target.waiting, "held": target.held, "needYou": target.need_you,
@@ -163,24 +163,11 @@ fn row(target: &FailingTarget, names: &TableNames, now: Timestamp) -> Vec<String
     let says = target.says().unwrap_or_default();
     vec![
         name,
-        format!("{}{since}", state_name(target.state)),
+        format!("{}{since}", target.state.name()),
         says,
         thousands(target.waiting),
         thousands(target.need_you),
     ]
-}
-
-fn state_name(state: TargetState) -> &'static str {
-    match state {
-        TargetState::Down(_) => "down",
-        TargetState::Fails(_) => "failing",
-        TargetState::Throttles(_) => "throttled",
-        TargetState::Flows(_) => "back, letters flow",
-        TargetState::GaveUp(_) => "archived",
-        TargetState::Held => "held",
-        TargetState::Back(_) => "back",
-        TargetState::Fine => "fine",
-    }
 }
 
 /// Returns the command for the worst target, without the connection: it shows the letters, and does nothing yet.

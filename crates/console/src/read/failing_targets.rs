@@ -74,6 +74,21 @@ impl TargetState {
         matches!(self, Self::Down(_) | Self::Fails(_) | Self::Throttles(_))
     }
 
+    /// Returns the state's name, as pages, `status` and its JSON say it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Down(_) => "down",
+            Self::Fails(_) => "failing",
+            Self::Throttles(_) => "throttled",
+            Self::GaveUp(_) => "archived",
+            Self::Flows(_) => "back, letters flow",
+            Self::Held => "held",
+            Self::Back(_) => "back",
+            Self::Fine => "fine",
+        }
+    }
+
     /// Returns the time that the state counts from.
     #[must_use]
     pub fn since(self) -> Option<Timestamp> {

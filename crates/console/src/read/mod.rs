@@ -52,6 +52,7 @@ pub use letters::{ArchivedLetter, LetterFields, WaitingOne};
 pub use now::{Alarm, MetricSeries, PresentState, QueueNow, is_alarm_of_stack, part_of};
 pub(crate) use now::{REQUESTS as NOW_REQUESTS, now};
 pub(crate) use policy::policy;
+pub(crate) use present_verdict::DANGER_SECONDS;
 pub use present_verdict::{PresentVerdict, VerdictLevel};
 pub(crate) use time_limits::PageDeadlines;
 pub use waiting::{WaitingGroup, WaitingSummary};

@@ -7,7 +7,7 @@ use super::now::PresentState;
 use crate::text::{ShortName, count, span};
 
 /// The time before a letter expires from which on it is in danger.
-const DANGER_SECONDS: u64 = 86_400;
+pub(crate) const DANGER_SECONDS: u64 = 86_400;
 
 /// The answer to "what is wrong, and since when?".
 #[derive(Debug, Clone, PartialEq, Eq)]

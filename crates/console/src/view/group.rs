@@ -11,7 +11,7 @@ use super::elements::{
 };
 use super::groups::{filter, how_counted, until_due};
 use super::log_query;
-use super::now::state_words;
+use super::now::state_level;
 use crate::operator_action::{ActionObject, ActionVerb, PageAction};
 use crate::query::{Filter, GroupField, OneLetter, PageKind, PageRange};
 use crate::read::{
@@ -102,7 +102,7 @@ fn answer(group: &OneGroup, more: bool, is_whole: bool, view: &ViewContext<'_>) 
         return verdict(level, &says, &html! {});
     };
     let ShortName { name, kind } = ShortName::of(target.target.as_deref().unwrap_or_default());
-    let (level, word) = state_words(target.state);
+    let (level, word) = (state_level(target.state), target.state.name());
     let level = if is_whole { level } else { level.max(VerdictLevel::Watch) };
     let why = target.says().map_or(String::new(), |says| format!(": {says}"));
     let says = match target.state {

@@ -14,8 +14,8 @@ use crate::page_host::{DoctorProgress, LocalConsole, PageFinding, PageHost};
 use crate::pattern_words::pattern_words;
 use crate::query::{Filter, GroupField, PageKind};
 use crate::read::{
-    Alarm, FailingTarget, MetricSeries, PresentState, PresentVerdict, QueueNow, TargetState, VerdictLevel,
-    bare_code, part_of,
+    Alarm, DANGER_SECONDS, FailingTarget, MetricSeries, PresentState, PresentVerdict, QueueNow, TargetState,
+    VerdictLevel, bare_code, part_of,
 };
 use crate::text::{ShortName, count, distance, harmless, span, thousands, who};
 
@@ -80,7 +80,7 @@ fn tiles(now: &PresentState, is_whole: bool, view: &ViewContext<'_>) -> Markup {
                 @else { "in this time; " (thousands(arrived)) " came" }
             }))
             @if let Some(left) = now.to_expiry {
-                @let danger = (left < 86_400).then_some(VerdictLevel::Bad);
+                @let danger = (left < DANGER_SECONDS).then_some(VerdictLevel::Bad);
                 (tile(danger, &html! { (span(left)) }, "until the first expires", &html! { "of those received lately" }))
             } @else {
                 (tile(None, &html! { @if let Some(age) = oldest { (span(age)) } @else { "-" } }, "age of the oldest letter", &html! {
@@ -220,24 +220,18 @@ fn target_row(
 
 /// Shows the state of a target, and since when it has it.
 pub(super) fn state(target: &FailingTarget, view: &ViewContext<'_>) -> Markup {
-    let (level, word) = state_words(target.state);
     html! {
-        (pill(level, word))
+        (pill(state_level(target.state), target.state.name()))
         @if let Some(since) = target.state.since() { span class="sub" { (when(since, view.now)) } }
     }
 }
 
-/// Returns how bad a state is, and its word.
-pub(super) fn state_words(state: TargetState) -> (VerdictLevel, &'static str) {
+/// Returns how bad a state is.
+pub(super) fn state_level(state: TargetState) -> VerdictLevel {
     match state {
-        TargetState::Down(_) => (VerdictLevel::Bad, "down"),
-        TargetState::Fails(_) => (VerdictLevel::Bad, "failing"),
-        TargetState::Throttles(_) => (VerdictLevel::Watch, "throttled"),
-        TargetState::GaveUp(_) => (VerdictLevel::Bad, "archived"),
-        TargetState::Flows(_) => (VerdictLevel::Fine, "back, letters flow"),
-        TargetState::Held => (VerdictLevel::Watch, "held"),
-        TargetState::Back(_) => (VerdictLevel::Fine, "back"),
-        TargetState::Fine => (VerdictLevel::Fine, "fine"),
+        TargetState::Down(_) | TargetState::Fails(_) | TargetState::GaveUp(_) => VerdictLevel::Bad,
+        TargetState::Throttles(_) | TargetState::Held => VerdictLevel::Watch,
+        TargetState::Flows(_) | TargetState::Back(_) | TargetState::Fine => VerdictLevel::Fine,
     }
 }
 
