@@ -3,6 +3,8 @@
 //! | file | subject |
 //! |---|---|
 //! | `now` | the present state |
+//! | `queue_metrics` | the metrics of the queues |
+//! | `stack_alarms` | the alarms that are on |
 //! | `waiting` | the waiting letters |
 //! | `letter` | one letter |
 //! | `find` | the result of a search |
@@ -31,6 +33,8 @@ mod letters;
 mod now;
 mod policy;
 mod present_verdict;
+mod queue_metrics;
+mod stack_alarms;
 mod time_limits;
 mod waiting;
 
@@ -49,10 +53,12 @@ pub use letter::{
 pub(crate) use letter::{MAX_QUERY_POLLS, letter};
 pub use letter_counts::{BoundedCount, ChartSpan, CountBound, PARTS, TimedCount, UnreplayedCount};
 pub use letters::{ArchivedLetter, LetterFields, WaitingOne};
-pub use now::{Alarm, MetricSeries, PresentState, QueueNow, is_alarm_of_stack, part_of};
+pub use now::PresentState;
 pub(crate) use now::{REQUESTS as NOW_REQUESTS, now};
 pub(crate) use policy::policy;
 pub(crate) use present_verdict::DANGER_SECONDS;
 pub use present_verdict::{PresentVerdict, VerdictLevel};
+pub use queue_metrics::{MetricSeries, QueueNow, part_of};
+pub use stack_alarms::{Alarm, is_alarm_of_stack};
 pub(crate) use time_limits::PageDeadlines;
 pub use waiting::{WaitingGroup, WaitingSummary};
