@@ -191,3 +191,63 @@ fn next_words(state: &PresentState, range: PageRange, now: Timestamp) -> Option<
     words.push("--dry-run".to_owned());
     Some(words)
 }
+
+#[cfg(test)]
+mod tests {
+    use redrive_console::read::{Alarm, TimedCount};
+
+    use super::*;
+
+    fn report(state: PresentState, unread: &[&str]) -> StatusReport {
+        let now: Timestamp = "2026-11-01T12:00:00Z".parse().unwrap();
+        let (range, stack) = (PageRange::default(), "payments".to_owned());
+        let verdict = PresentVerdict::of(&state, unread.is_empty(), now);
+        let unread = unread.iter().map(|it| (*it).to_owned()).collect();
+        let next = next_words(&state, range, now).map(|words| words.join(" "));
+        StatusReport { stack, state, verdict, unread, next, range, now }
+    }
+
+    #[test]
+    fn a_person_is_needed_by_an_alarm_whatever_could_not_be_seen() {
+        let alarm = Alarm { name: "payments-SilentAlarm".to_owned(), says: None, since: None };
+        let on = || PresentState { alarms: Some(vec![alarm.clone()]), ..PresentState::default() };
+        assert_eq!(report(on(), &[]).finished(), CommandEnd::NeedsPerson);
+        assert_eq!(report(on(), &["the metrics"]).finished(), CommandEnd::NeedsPerson);
+        let none = || PresentState { alarms: Some(Vec::new()), ..PresentState::default() };
+        assert_eq!(report(none(), &["the metrics"]).finished(), CommandEnd::Unseen);
+        assert_eq!(report(none(), &[]).finished(), CommandEnd::Whole);
+    }
+
+    #[test]
+    fn what_is_kept_nowhere_is_not_seen() {
+        let blind = PresentState { blind: vec!["archived letters"], ..PresentState::default() };
+        let report = report(blind, &["the metrics"]);
+        assert_eq!(report.finished(), CommandEnd::Unseen);
+        assert_eq!(report.json()["notSeen"], json!(["the metrics", "archived letters"]));
+    }
+
+    /// Archived letters are sent again, those of the time that is shown, and each once. Letters that wait come first.
+    #[test]
+    fn the_next_command_is_about_the_worst_target() {
+        let arn = "arn:aws:sqs:eu-central-1:123456789012:payments-worker";
+        let at: Timestamp = "2026-11-01T11:00:00Z".parse().unwrap();
+        let target = |state, waiting| FailingTarget {
+            target: Some(arn.to_owned()),
+            state,
+            error: None,
+            reason: None,
+            topics: std::iter::empty().collect(),
+            waiting,
+            held: 0,
+            need_you: 2,
+            came: TimedCount::default(),
+            due: None,
+        };
+        let next =
+            |target| report(PresentState { targets: vec![target], ..PresentState::default() }, &[]).next;
+        let replay = format!("replay --target {arn} --since 2026-11-01T09:00:00Z --not-replayed --dry-run");
+        assert_eq!(next(target(TargetState::GaveUp(at), 0)), Some(replay));
+        let retry = format!("retry --target {arn} --dry-run");
+        assert_eq!(next(target(TargetState::Fails(at), 1)), Some(retry));
+    }
+}

@@ -9,6 +9,7 @@ mod linked;
 mod now;
 mod query;
 mod stand_in;
+mod targets;
 mod waiting;
 mod widget;
 

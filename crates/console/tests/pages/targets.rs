@@ -1,0 +1,90 @@
+//! The endpoints of the page *now*: what their letters say of them, and the verdict on all.
+
+use redrive_archive::ArchiveRecord;
+use redrive_console::read::{PresentState, PresentVerdict, VerdictLevel};
+use redrive_core::policy::ArchiveReason::Exhausted;
+use redrive_support::{NOW, TestAccount, WORKER, at};
+use serde_json::json;
+
+use super::{BUCKET, CONTROL, MINUTE, SampleOutcome, archive, end, line, list, page, rows, shown};
+
+/// Returns the name, the state and the words of each endpoint, and the page's text.
+async fn targets(cloud: &TestAccount) -> (Vec<[String; 3]>, String) {
+    let (_, parsed, text) = page(&shown(cloud), "now").await;
+    let cells = |row: &Vec<String>| [0, 1, 2].map(|place| row[place].clone());
+    let found = ["1 target", "2 targets"].iter().flat_map(|caption| rows(&parsed, caption));
+    (found.map(|row| cells(&row)).collect(), text)
+}
+
+/// Writes the ledger of a replay that has sent these records.
+fn replayed(cloud: &TestAccount, records: &[ArchiveRecord]) {
+    let sent: Vec<_> = records.iter().map(ArchiveRecord::identity).collect();
+    let ledger = json!({ "version": 1, "entries": [{ "replay": "one", "sent": sent }] });
+    let folder = format!("{BUCKET}/{CONTROL}/replays/queues/queue=payments-dlq/hour=20261101T11");
+    cloud.put(&format!("{folder}/000000.json"), &ledger.to_string());
+}
+
+/// Neither the number of all nor that of the endpoint counts letters that a replay has sent.
+#[tokio::test(start_paused = true)]
+async fn letters_that_were_replayed_need_nobody() {
+    let cloud = TestAccount::new();
+    let failed = |id| SampleOutcome { error: Some("Http503"), target: Some(WORKER), ..end(id, Exhausted) };
+    archive(&cloud, 20, &[failed("a"), failed("b")]).await;
+    let stored = cloud.objects();
+    let lines = stored.values().flat_map(|object| object.lines());
+    let records: Vec<ArchiveRecord> = lines.map(|line| serde_json::from_str(line).unwrap()).collect();
+    let first = "2 letters need you.";
+    let (found, text) = targets(&cloud).await;
+    assert!(text.contains(first) && found[0][1] == "archived 20 min ago", "{found:?} {text}");
+    replayed(&cloud, &records[..1]);
+    let (found, text) = targets(&cloud).await;
+    assert!(text.contains("1 letter needs you.") && found[0][1] == "archived 20 min ago", "{found:?} {text}");
+    replayed(&cloud, &records);
+    let (found, text) = targets(&cloud).await;
+    assert!(text.contains("need you 0") && !text.contains("need you."), "{text}");
+    assert!(found.iter().all(|row| row[1] == "fine"), "{found:?}");
+}
+
+/// An attempt that was left out, because the endpoint is down, says nothing of why it is.
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_was_left_out_is_no_reason() {
+    let cloud = TestAccount::new();
+    let left_out = line("late", &json!({ "error": "EndpointDown", "since": at(NOW - 10 * MINUTE) }));
+    list(&cloud, 5, std::slice::from_ref(&left_out));
+    let (found, _) = targets(&cloud).await;
+    assert_eq!(found, [["payments-worker SQS queue of payments", "failing 10 min ago", ""]]);
+    list(&cloud, 4, &[left_out, line("early", &json!({ "error": "Http503" }))]);
+    let (found, _) = targets(&cloud).await;
+    assert_eq!(
+        found,
+        [["payments-worker SQS queue of payments", "failing 3 h ago", "it answers 503 Http503"]]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_endpoint_that_asks_for_time_is_throttled() {
+    for (code, state) in [("Http429", "throttled 3 h ago"), ("Http503", "failing 3 h ago")] {
+        let cloud = TestAccount::new();
+        list(&cloud, 5, &[line("a", &json!({ "error": code }))]);
+        let (found, text) = targets(&cloud).await;
+        assert_eq!(found[0][1], state, "{text}");
+        let words = state.split_once(' ').unwrap().0;
+        assert!(text.contains(&format!("payments-worker is {words}: it answers")), "{text}");
+    }
+}
+
+/// Where nobody can see whether letters wait or are archived, nothing is called well.
+#[test]
+fn what_nobody_can_see_is_watched() {
+    let verdict = |blind: &[&'static str], is_whole| {
+        let now = PresentState { blind: blind.to_vec(), ..PresentState::default() };
+        let verdict = PresentVerdict::of(&now, is_whole, at(NOW));
+        (verdict.level, verdict.says)
+    };
+    let fine = "Nothing is failing, and no letter waits.";
+    assert_eq!(verdict(&[], true), (VerdictLevel::Fine, fine.to_owned()));
+    for (level, says) in [verdict(&["archived letters"], true), verdict(&[], false)] {
+        assert_eq!(level, VerdictLevel::Watch, "{says}");
+        assert!(says.starts_with("No failure is seen, but not everything could be read."), "{says}");
+    }
+}
