@@ -69,6 +69,8 @@ class Watched:
             queues=["billing", "archive"],
             metered=True,
             alarm_period=PERIOD,
+            # The least: FunctionSlowAlarm goes off after four fifths of it.
+            seconds=5,
             ExistingDeadLetterQueueArn=own,
             # Somebody who is paged: without one there is no alarm for that.
             PageTopicArn=world.topic("pages"),

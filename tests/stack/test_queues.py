@@ -80,7 +80,7 @@ def test_letters_of_three_queues_are_retried_and_one_alarm_sums_them(world):
 def test_the_doctor_looks_at_every_queue(world):
     topic = world.topic()
     deployment = world.deploy(policy(retries=3, delay=60), topic, queues=["bills"])
-    two_weeks = {"MessageRetentionPeriod": "1209600", "VisibilityTimeout": "30"}
+    two_weeks = {"MessageRetentionPeriod": "1209600", "VisibilityTimeout": "180"}
     url, arn = create_queue(world.stack, world.name("bills-dlq"), topic, **two_weeks)
     deploy_queues(deployment, [arn])
     world.subscribe("bills", topic, arn)

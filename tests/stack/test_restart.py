@@ -16,7 +16,7 @@ def test_letters_survive_a_function_that_is_killed_while_it_works_on_them(world)
     body = envelope(topic, billing.subscription_arn, "first")
     outcome(deployment, dead_letter(deployment, body), "delivered")
     assert [message["Body"] for message in arrived(billing)] == [body]
-    # A failed invocation leaves its letters hidden for the queue's visibility timeout. Not the template's 30 s.
+    # A failed invocation leaves its letters hidden for the queue's visibility timeout. Not the template's 180 s.
     world.stack.client("sqs").set_queue_attributes(QueueUrl=deployment.queue_url, Attributes={"VisibilityTimeout": "5"})
 
     # Frozen, the function takes the next batch but does not get far with it.

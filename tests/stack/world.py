@@ -33,8 +33,12 @@ class World:
         """A dead-letter queue that exists before the deployment."""
         return create_queue(self.stack, self.name("own-dlq"), topic_arn)[1]
 
-    def deploy(self, policy, topic_arn, queues=(), functions=(), settings=LOOPBACK, name=None, **parameters):
-        """`queues` and `functions` are the ones that letters may be sent to, by this test's short names."""
+    def deploy(self, policy, topic_arn, queues=(), functions=(), settings=LOOPBACK, name=None, seconds=30, **parameters):
+        """`queues` and `functions` are the ones that letters may be sent to, by this test's short names.
+
+        An invocation has so many `seconds`, a call four fifths of them: much room, since a target that a busy machine
+        starts slowly must not be tried again.
+        """
         deployment = deploy(
             self.stack,
             self.name(name) if name else self.prefix,
@@ -43,8 +47,7 @@ class World:
             TargetQueueArns=[self.queue_arn(queue) for queue in queues],
             TargetFunctionArns=[function_arn(self.name(function)) for function in functions],
             RedrivePolicy=policy,
-            # The least, and so the shortest visibility timeout: 30 s.
-            FunctionTimeout=5,
+            FunctionTimeout=seconds,
             **parameters,
         )
         self.deployments.append(deployment)

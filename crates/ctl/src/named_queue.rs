@@ -36,11 +36,25 @@ pub(crate) async fn arn_of(named: &str, aws: &AwsAccess) -> Result<Arn, CommandF
 /// Returns region, account and name of a queue's URL. The host of a local stack names no region.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-queue-message-identifiers.html>
 fn of_url(url: &Url) -> Option<(Option<String>, Option<String>, String)> {
-    let region =
-        url.host_str().and_then(|host| Some(host.strip_prefix("sqs.")?.split_once('.')?.0.to_owned()));
+    let region = url.host_str().and_then(region_of_host).map(str::to_owned);
     let (account, name) = url.path().strip_prefix('/')?.rsplit_once('/')?;
     let account = account.rsplit('/').next().unwrap_or(account);
     Some((region, Some(account.to_owned()), name.to_owned()))
+}
+
+/// Returns the region in the host of an endpoint of SQS: also of one in a VPC, with FIPS, and of the legacy ones.
+/// <https://docs.aws.amazon.com/general/latest/gr/sqs-service.html>
+fn region_of_host(host: &str) -> Option<&str> {
+    const LEGACY: &str = "queue.amazonaws.com";
+    if host == LEGACY {
+        return Some("us-east-1");
+    }
+    let legacy = host.strip_suffix(LEGACY).and_then(|start| start.strip_suffix('.'));
+    let named = || {
+        let mut labels = host.split('.').skip_while(|label| !matches!(*label, "sqs" | "sqs-fips"));
+        labels.nth(1)
+    };
+    legacy.or_else(named)
 }
 
 #[cfg(test)]
@@ -60,5 +74,23 @@ mod tests {
             Some((None, some("000000000000"), "payments-dlq.fifo".to_owned()))
         );
         assert_eq!(read("https://sqs.eu-central-1.amazonaws.com/"), None);
+    }
+
+    #[test]
+    fn hosts_name_their_region() {
+        let hosts = [
+            ("sqs.eu-central-1.amazonaws.com", Some("eu-central-1")),
+            ("sqs.cn-north-1.amazonaws.com.cn", Some("cn-north-1")),
+            ("sqs-fips.us-west-2.amazonaws.com", Some("us-west-2")),
+            ("sqs.eu-west-1.api.aws", Some("eu-west-1")),
+            ("vpce-0a1b-2c3d.sqs.eu-west-1.vpce.amazonaws.com", Some("eu-west-1")),
+            ("eu-west-1.queue.amazonaws.com", Some("eu-west-1")),
+            ("queue.amazonaws.com", Some("us-east-1")),
+            ("localhost", None),
+            ("sqs", None),
+        ];
+        for (host, region) in hosts {
+            assert_eq!(region_of_host(host), region, "{host}");
+        }
     }
 }

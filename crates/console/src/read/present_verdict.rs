@@ -57,6 +57,9 @@ impl PresentVerdict {
         if alarms > 0 && !is_bad {
             let is = if alarms == 1 { "is" } else { "are" };
             says.push(format!("{} {is} on.", count(alarms, "alarm")));
+            if now.held.letters > 0 {
+                says.push(held(now.held.letters));
+            }
         }
         if says.is_empty() {
             says.push(quiet(now, is_whole));
@@ -122,9 +125,11 @@ fn quiet(now: &PresentState, is_whole: bool) -> String {
         }
         (0, 0) => "Nothing is failing, and no letter waits.".to_owned(),
         (0, _) => "Nothing is failing. Letters wait for their retries.".to_owned(),
-        (held, _) => format!(
-            "Nothing is failing. {} held.",
-            if held == 1 { "1 letter is".to_owned() } else { format!("{} are", count(held, "letter")) }
-        ),
+        (letters, _) => format!("Nothing is failing. {}", held(letters)),
     }
+}
+
+fn held(letters: u64) -> String {
+    let is = if letters == 1 { "is" } else { "are" };
+    format!("{} {is} held.", count(letters, "letter"))
 }

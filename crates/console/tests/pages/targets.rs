@@ -1,7 +1,7 @@
 //! The endpoints of the page *now*: what their letters say of them, and the verdict on all.
 
 use redrive_archive::ArchiveRecord;
-use redrive_console::read::{PresentState, PresentVerdict, VerdictLevel};
+use redrive_console::read::{Alarm, BoundedCount, PresentState, PresentVerdict, VerdictLevel};
 use redrive_core::policy::ArchiveReason::Exhausted;
 use redrive_support::{NOW, TestAccount, WORKER, at};
 use serde_json::json;
@@ -87,4 +87,17 @@ fn what_nobody_can_see_is_watched() {
         assert_eq!(level, VerdictLevel::Watch, "{says}");
         assert!(says.starts_with("No failure is seen, but not everything could be read."), "{says}");
     }
+}
+
+/// An alarm that is on says nothing of letters, so the verdict goes on.
+#[test]
+fn held_letters_are_said_beside_an_alarm() {
+    let verdict = |alarms: Vec<Alarm>| {
+        let held = BoundedCount { letters: 1, ..BoundedCount::default() };
+        let now = PresentState { alarms: Some(alarms), held, ..PresentState::default() };
+        PresentVerdict::of(&now, true, at(NOW)).says
+    };
+    let alarm = Alarm { name: "payments-FunctionSlowAlarm".to_owned(), says: None, since: None };
+    assert_eq!(verdict(vec![alarm]), "1 alarm is on. 1 letter is held.");
+    assert_eq!(verdict(Vec::new()), "Nothing is failing. 1 letter is held.");
 }
