@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from judge import Judge
 from playwright.sync_api import sync_playwright
-from scenario import Attack, Scenario
+from scenario import Attack, Crowd, Scenario
 
 from local.console import Served
 from local.stack import ROOT, Stack, stop_on_signals
@@ -44,6 +44,11 @@ def scenario(stack, web):
 @pytest.fixture(scope="session")
 def attack(stack, web):
     return Attack(stack, web).happen()
+
+
+@pytest.fixture(scope="session")
+def crowd(stack):
+    return Crowd(stack).happen()
 
 
 @pytest.fixture(scope="session")

@@ -3,9 +3,10 @@
 import json
 import time
 import uuid
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from local.archived import bury
+from local.archived import PER_OBJECT, bury
 from local.deploy import deploy, deploy_operations
 from local.sns import dead_letter, envelope
 from local.stack import ACCOUNT, REGION, wait_until
@@ -127,6 +128,67 @@ class Scenario:
         assert (state["status"], state["counts"]) == ("done", {"sent": 40}), state
 
 
+@dataclass
+class Endpoint:
+    """A subscription of a queue, which nobody made: its letters are in the archive and in the list alone."""
+
+    topic_arn: str
+    subscription_arn: str
+    queue_arn: str
+
+
+class Crowd:
+    """A million archived letters, and sixty endpoints whose names are as long as AWS allows."""
+
+    LETTERS = 1_000_000
+    ENDPOINTS = 60
+    CODES = ("AccessDenied", "AWS.SimpleQueueService.NonExistentQueue", "KMS.DisabledException", "Throttling")
+
+    def __init__(self, stack, name="crowd"):
+        topic = stack.client("sns").create_topic(Name=f"{name}-payments")["TopicArn"]
+        self.stack, self.deployment = stack, deploy(stack, name, TopicArns=[topic], RedrivePolicy=POLICY)
+        self.endpoints = [self.endpoint(number) for number in range(self.ENDPOINTS)]
+
+    def endpoint(self, number):
+        topic = f"arn:aws:sns:{REGION}:{ACCOUNT}:" + f"topic-{number % 7}-".ljust(256, "t")
+        queue = f"arn:aws:sqs:{REGION}:{ACCOUNT}:" + f"queue-{number:02}-".ljust(80, "q")
+        return Endpoint(topic, f"{topic}:{uuid.uuid4()}", queue)
+
+    def happen(self):
+        for number, endpoint in enumerate(self.endpoints):
+            error = {"code": self.CODES[number % len(self.CODES)], "class": "action_required"}
+            bury(self.deployment, endpoint, 1 + number, error=error, targetArn=endpoint.queue_arn)
+        self.bury_the_others()
+        self.wait()
+        held = self.endpoints[0].topic_arn.rsplit(":", 1)[1]
+        done = redrivectl(self.deployment, "hold", "--topic", held, "--for", "8h", "--why", "a" * 200, "--yes")
+        assert done.returncode == 0, done.stdout + done.stderr
+        return self
+
+    def bury_the_others(self):
+        """Older objects, of which a page reads nothing but the keys."""
+        s3 = self.stack.client("s3")
+        bucket, prefix = self.deployment.outputs["ArchiveLocation"].removeprefix("s3://").split("/", 1)
+        queue = self.deployment.queue_arn.rsplit(":", 1)[1]
+        for number in range(self.LETTERS // PER_OBJECT):
+            at = datetime.now(UTC) - timedelta(hours=2, minutes=7 * number)
+            key = f"{prefix}/queue={queue}/date={at:%Y-%m-%d}/{at:%Y%m%dT%H%M%S}.000Z-{number:08x}"
+            s3.put_object(Bucket=bucket, Key=f"{key}.2-n{PER_OBJECT}-r0.exhausted.none.{PER_OBJECT}.jsonl", Body="")
+
+    def wait(self):
+        """Letters of each endpoint in the list of waiting letters."""
+        now = datetime.now(UTC)
+        lines = [
+            waiting_line(
+                f"{uuid.uuid4()}/{endpoint.subscription_arn}", self.deployment.queue_arn, now,
+                topicArn=endpoint.topic_arn, subscriptionArn=endpoint.subscription_arn, target=endpoint.queue_arn,
+                rule="default", error="Http503",
+            )
+            for endpoint in self.endpoints
+        ]  # fmt: skip
+        put_waiting(self.deployment, now, lines)
+
+
 class Attack:
     """Letters whose every part that a stranger can choose is an attack on who looks at it."""
 
@@ -210,10 +272,7 @@ class Attack:
     def write_what_the_function_would_not(self):
         """Archived and waiting letters whose every field is hostile. The function lets no such text in; who may write
         into the bucket could."""
-        s3, queue = self.stack.client("s3"), self.deployment.queue_arn
-        bucket, control = self.deployment.outputs["ControlLocation"].removeprefix("s3://").split("/", 1)
-        now = datetime.now(UTC)
-        waiting = []
+        queue, now, waiting = self.deployment.queue_arn, datetime.now(UTC), []
         for text in self.MARKUP:
             hostile, solid = text + self.BIDI, text.replace(" ", "+")
             arn = f"arn:aws:sns:{REGION}:{ACCOUNT}:{solid}"
@@ -221,22 +280,27 @@ class Attack:
             fields |= {"targetUrl": f"https://{hostile}", "override": hostile, "origin": hostile}
             fields |= {"error": {"code": hostile, "class": hostile, "message": hostile}}
             bury(self.deployment, self.billing, 1, "exhausted", 1, **fields)
-            waiting.append(
-                {
-                    "letterId": hostile, "messageId": hostile, "receiptHandle": "none", "queueArn": queue,
-                    "topicArn": hostile, "subscriptionArn": hostile, "target": hostile, "rule": hostile,
-                    "error": hostile, "retry": {"number": 2, "of": 7},
-                    "since": now.isoformat().replace("+00:00", "Z"),
-                    "due": (now + timedelta(hours=1)).isoformat().replace("+00:00", "Z"),
-                }
-            )  # fmt: skip
-        key = (
-            f"{control}/waiting/queue={queue.rsplit(':', 1)[1]}/hour={now:%Y-%m-%dT%H}/{now:%Y%m%dT%H%M%S}.000Z-1.jsonl"
-        )
-        s3.put_object(Bucket=bucket, Key=key, Body="".join(json.dumps(line) + "\n" for line in waiting))
+            names = ("messageId", "topicArn", "subscriptionArn", "target", "rule", "error")
+            waiting.append(waiting_line(hostile, queue, now, **dict.fromkeys(names, hostile)))
+        put_waiting(self.deployment, now, waiting)
 
     def stranger(self, text):
         """One whose topic and subscription are hostile, and that goes nowhere."""
         topic = f"arn:aws:sns:{REGION}:{ACCOUNT}:{text}"
         body = json.loads(envelope(self.topic, f"{topic}:{text}", "hello", message_id=text))
         return dead_letter(self.deployment, json.dumps(body | {"TopicArn": topic}))
+
+
+def waiting_line(letter, queue, now, **more):
+    """A line of the list of waiting letters, of a letter that is due in an hour."""
+    times = {"since": now, "due": now + timedelta(hours=1)}
+    times = {name: time.isoformat().replace("+00:00", "Z") for name, time in times.items()}
+    line = {"letterId": letter, "messageId": letter, "receiptHandle": "none", "queueArn": queue}
+    return line | {"retry": {"number": 2, "of": 7}} | times | more
+
+
+def put_waiting(deployment, now, lines):
+    bucket, control = deployment.outputs["ControlLocation"].removeprefix("s3://").split("/", 1)
+    place = f"queue={deployment.queue_arn.rsplit(':', 1)[1]}/hour={now:%Y-%m-%dT%H}/{now:%Y%m%dT%H%M%S}.000Z-1.jsonl"
+    body = "".join(json.dumps(line) + "\n" for line in lines)
+    deployment.stack.client("s3").put_object(Bucket=bucket, Key=f"{control}/waiting/{place}", Body=body)

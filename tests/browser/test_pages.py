@@ -14,13 +14,17 @@ KINDS = {"", "groups", "group", "waiting", "letter", "now", "words"}
 
 @pytest.fixture(scope="module")
 def addresses(chromium, served):
+    return followed(chromium, served)
+
+
+def followed(chromium, served, of_a_kind=OF_A_KIND):
     """Pages of every kind, found by following links from the first one."""
     context = chromium.new_context()
     page, found, to_do, kinds = context.new_page(), [], [f"{served.url}?range=14d"], Counter()
     while to_do:
         address = to_do.pop(0)
         kind = kind_of(served, address)
-        if address in found or kinds[kind] >= OF_A_KIND:
+        if address in found or kinds[kind] >= of_a_kind:
             continue
         kinds[kind] += 1
         found.append(address)

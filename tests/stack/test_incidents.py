@@ -5,11 +5,13 @@ Somebody on call reads the beginning of a page. So all of it has to stand in the
 *Now*, and the page that its first link leads to.
 """
 
+import functools
 import html
 import json
 import re
+import shlex
 import urllib.request
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from html.parser import HTMLParser
 from urllib.parse import urljoin
 
@@ -26,7 +28,7 @@ from local.tool import redrivectl
 # So many visible characters of a page are read.
 READ = 1500
 # Words that only the pages have.
-FULL_PAGE_ONLY = ("4 min ago", "until it is released, by the demo")
+FULL_PAGE_ONLY = ("until it is released, by the demo",)
 # The exit code of `redrivectl status` where somebody is needed.
 NEEDS_PERSON = 7
 # One attempt at once, then each hour: letters wait.
@@ -100,7 +102,7 @@ def key_disabled(incident):
     billing = incident.world.subscribe("billing", incident.topic, incident.deployment.queue_arn)
     error = {"code": "KMS.DisabledException", "class": "action_required"}
     bury(incident.deployment, billing, 5, error=error, targetArn=billing.queue_arn)
-    return billing.name, ["5 letters need you", "its key cannot be used", "Since", "Enable the key"]
+    return billing.name, ["need you: its key cannot be used", "5 letters of", "The first came", "Enable the key"]
 
 
 def function_throws(incident):
@@ -108,7 +110,8 @@ def function_throws(incident):
     notifier = incident.world.subscribe_function("notifier", incident.topic, incident.deployment.queue_arn)
     error = {"code": "FunctionError", "class": "transient"}
     bury(incident.deployment, notifier, 3, error=error, targetArn=notifier.endpoint)
-    return notifier.name, ["3 letters need you", "the function throws an error", "Since", "the function's own log"]
+    says = ["need you: the function throws an error", "3 letters of", "The first came"]
+    return notifier.name, [*says, f"/aws/lambda/{notifier.name}"]
 
 
 def server_hangs(incident):
@@ -124,7 +127,7 @@ def server_throttles(incident):
     shop = incident.world.subscribe_web("shop", incident.topic, incident.deployment.queue_arn)
     shop.unplug(429)
     incident.letter(shop)
-    return "127.0.0.1", ["throttled", "it answers 429", "Since", "asks for time"]
+    return "127.0.0.1", ["throttled", "it answers 429", "Since", "the function slows down"]
 
 
 def poison_in_a_group(incident):
@@ -133,7 +136,8 @@ def poison_in_a_group(incident):
     worker = incident.world.subscribe("worker.fifo", incident.topic, incident.deployment.queue_arn)
     error = {"code": "InvalidMessageContents", "class": "permanent"}
     bury(incident.deployment, worker, 1, reason="permanent", error=error, targetArn=worker.queue_arn)
-    return worker.name, ["1 letter needs you", "refuses the message's content", "Since", "edited body"]
+    says = ["needs you: the endpoint refuses the message's content", "1 letter of", "The first came", "edited body"]
+    return worker.name, says
 
 
 def outage_mended(incident):
@@ -143,11 +147,11 @@ def outage_mended(incident):
     for _ in range(3):
         incident.letter(billing)
     billing.repair()
-    back = datetime.now(UTC) - timedelta(minutes=4)
+    back = datetime.now(UTC)
     queue = incident.deployment.queue_arn.rsplit(":", 1)[1]
     endpoint = {"queue": queue, "target": billing.queue_arn, "recoveredAt": f"{back:%Y-%m-%dT%H:%M:%SZ}"}
     incident.control("recoveries.json", {"version": 1, "endpoints": [endpoint]})
-    return billing.name, ["back, letters flow", "4 min ago"]
+    return billing.name, ["back, letters flow", "Letters wait for their retries"]
 
 
 def hold_forgotten(incident):
@@ -156,14 +160,16 @@ def hold_forgotten(incident):
     Control(incident.deployment).give("hold", incident.topic.rsplit(":", 1)[1], "the database is restored")
     letter = dead_letter(incident.deployment, envelope(incident.topic, billing.subscription_arn, "hello"))
     outcome(incident.deployment, letter, "deferred", within=60)
-    return "held", ["1 letter is held", "until it is released, by the demo", "held"]
+    return "the database is restored", ["1 letter is held", "until it is released, by the demo", "Release"]
 
 
 def about_to_expire(incident):
     incident.deploy(queues=["billing"])
     billing = incident.world.subscribe("billing", incident.topic, incident.deployment.queue_arn)
-    bury(incident.deployment, billing, 40, reason="expiring", targetArn=billing.queue_arn)
-    return billing.name, ["40 letters need you", "the queue would soon have dropped them", "Since", "Replay the 40"]
+    error = {"code": "AccessDenied", "class": "action_required"}
+    bury(incident.deployment, billing, 40, reason="expiring", error=error, targetArn=billing.queue_arn)
+    why = "need you: a permission is missing, and the dead-letter queue's retention was about to end"
+    return billing.name, [why, "40 letters of", "The first came", "Replay the 40", "TargetQueueArns"]
 
 
 INCIDENTS = [
@@ -209,3 +215,12 @@ def test_what_is_wrong_stands_at_the_beginning(world, happens):
     assert ran.returncode in ((0, 6) if quiet else (NEEDS_PERSON,)), ran.stdout + ran.stderr
     assert [words for words in says[:2] if words not in ran.stdout and words not in FULL_PAGE_ONLY] == [], ran.stdout
     assert len(ran.stdout.splitlines()) <= 14, ran.stdout
+    # What it says to type next can be typed.
+    for line in ran.stdout.splitlines():
+        if line.startswith(("then: ", "next: ")) and "release" not in line:
+            # A replay leaves out what was stored in the last five seconds.
+            wait_until(functools.partial(works, incident.deployment, shlex.split(line)[2:]), 20, f"0 from {line}")
+
+
+def works(deployment, words):
+    return redrivectl(deployment, *words).returncode == 0

@@ -112,6 +112,19 @@ impl ActionVerb {
 }
 
 impl PageAction {
+    /// Returns its name on pages. One on every letter says so.
+    #[must_use]
+    pub fn title(&self) -> &'static str {
+        let is_all = matches!(&self.on, ActionObject::Letters { of, .. } if of.is_empty());
+        match self.doing {
+            ActionVerb::Hold if is_all => "Hold all",
+            ActionVerb::Retry if is_all => "Retry all now",
+            ActionVerb::GiveUp if is_all => "Give up all",
+            ActionVerb::Replay if is_all => "Replay all",
+            doing => doing.title(),
+        }
+    }
+
     /// Returns the action as a relative address: `act?do=hold&topic=...`.
     #[must_use]
     pub fn to_address(&self) -> String {

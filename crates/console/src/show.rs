@@ -11,8 +11,8 @@ use crate::budget::PageBudget;
 use crate::page_host::PageHost;
 use crate::query::{Filter, PageKind, PageRange, Query};
 use crate::read::{
-    self, ChartSpan, OneGroup, PageDeadlines, PageGroups, PresentState, SearchResult, WaitingListPart,
-    WaitingSummary,
+    self, ChartSpan, OneGroup, PageDeadlines, PageGroups, PresentState, PresentVerdict, SearchResult,
+    WaitingListPart, WaitingSummary,
 };
 use crate::text::{harmless, thousands};
 use crate::view::{self, PageFrame, ViewContext};
@@ -36,6 +36,8 @@ pub struct RenderedPage {
 struct PageContent {
     html: Markup,
     unread: Vec<String>,
+    /// The verdict, for the title: a tab in the background shows no more.
+    says: Option<String>,
 }
 
 /// Reads and renders a page. It takes at most two seconds and never fails: the page names the parts that
@@ -45,7 +47,7 @@ pub async fn show(query: &Query, account: &ConsoleAccount, door: &PageHost) -> R
     let budget = PageBudget::new(limit(&query.page));
     let clients = account.clients.within(&budget);
     let view = ViewContext { query, account, door, now: account.clock.now() };
-    let PageContent { html: content, unread } =
+    let PageContent { html: content, unread, says } =
         Box::pin(read(&view, &clients, PageDeadlines::from(began))).await;
     let took = began.elapsed();
     let footer = format!(
@@ -57,7 +59,7 @@ pub async fn show(query: &Query, account: &ConsoleAccount, door: &PageHost) -> R
     );
     // These begin with a verdict.
     let has_heading = matches!(query.page, PageKind::Now | PageKind::Group { .. } | PageKind::Letter(_));
-    let title = title(&query.page);
+    let title = says.as_deref().unwrap_or_else(|| title(&query.page));
     let frame = PageFrame { title, has_heading, query: Some(query), account, door, footer: Some(&footer) };
     let html = frame.put(&html! {
         @if !unread.is_empty() {
@@ -113,7 +115,7 @@ async fn read(view: &ViewContext<'_>, clients: &ConsoleClients, times: PageDeadl
         PageKind::Groups { by, of } => {
             let collected = read::collect(account, clients, of, &span, times).await;
             let groups = PageGroups::of(&collected, *by, of, span);
-            PageContent { html: view::groups(&groups, view), unread: collected.unread }
+            PageContent { html: view::groups(&groups, view), unread: collected.unread, says: None }
         }
         PageKind::Group { of } => {
             let collecting = read::collect(account, clients, of, &span, times);
@@ -135,30 +137,36 @@ async fn read(view: &ViewContext<'_>, clients: &ConsoleClients, times: PageDeadl
             PageContent {
                 html: view::group(&group, policy.as_ref(), is_whole, view),
                 unread: collected.unread,
+                says: None,
             }
         }
         PageKind::Now => {
             let (now, unread) = Box::pin(read::now(account, clients, &span, times)).await;
-            PageContent { html: view::now(&now, unread.is_empty(), view), unread }
+            let says = PresentVerdict::of(&now, unread.is_empty(), view.now).says;
+            PageContent { html: view::now(&now, unread.is_empty(), view), unread, says: Some(says) }
         }
         PageKind::Waiting { by, of } => {
             let WaitingListPart { letters, more, unread } =
                 read::read_waiting(account, clients, of, now, times.end).await;
             let waiting = WaitingSummary::of(letters, more, *by, of, now);
-            PageContent { html: view::waiting(&waiting, view), unread }
+            PageContent { html: view::waiting(&waiting, view), unread, says: None }
         }
         PageKind::Letter(one) => {
             let reading = read::letter(account, clients, one, &span, times);
             let ((letter, unread), policy) = tokio::join!(reading, policy(account, clients, times.end));
             let policy = policy.and_then(Result::ok);
-            PageContent { html: view::letter(&letter, one, policy.as_ref(), view), unread }
+            PageContent { html: view::letter(&letter, one, policy.as_ref(), view), unread, says: None }
         }
-        PageKind::Words => PageContent { html: view::words(), unread: Vec::new() },
+        PageKind::Words => PageContent { html: view::words(), unread: Vec::new(), says: None },
         PageKind::Find { text } => {
             let all = Filter::default();
             let mut collected = Box::pin(read::collect(account, clients, &all, &span, times)).await;
             let unread = std::mem::take(&mut collected.unread);
-            PageContent { html: view::find(&SearchResult::of(collected, text), text, view), unread }
+            PageContent {
+                html: view::find(&SearchResult::of(collected, text), text, view),
+                unread,
+                says: None,
+            }
         }
     }
 }

@@ -61,6 +61,14 @@ pub fn distance(at: Timestamp, now: Timestamp) -> String {
     }
 }
 
+/// Writes the time of a day as one writes it down: `17:36 UTC`, of another day `2026-10-30 17:36 UTC`.
+#[must_use]
+pub fn clock_time(at: Timestamp, now: Timestamp) -> String {
+    let at = at.to_zoned(TimeZone::UTC);
+    let is_today = at.date() == now.to_zoned(TimeZone::UTC).date();
+    at.strftime(if is_today { "%H:%M UTC" } else { "%Y-%m-%d %H:%M UTC" }).to_string()
+}
+
 /// The longest id that is written whole.
 const MAX_WHOLE_ID: usize = 20;
 
@@ -117,6 +125,22 @@ impl ShortName {
             _ => new(text, String::new()),
         }
     }
+}
+
+/// The longest name that a page writes whole, and how much of a longer one it writes.
+const MAX_WHOLE_NAME: usize = 40;
+const NAME_ENDS: (usize, usize) = (27, 10);
+
+/// Writes what people call something on AWS, of a long name only its ends: a topic's name may have 256 characters.
+#[must_use]
+pub fn label(text: &str) -> String {
+    let name = ShortName::of(text).name;
+    let chars: Vec<_> = name.chars().collect();
+    if chars.len() <= MAX_WHOLE_NAME {
+        return name;
+    }
+    let part = |chars: &[char]| chars.iter().collect::<String>();
+    format!("{}…{}", part(&chars[..NAME_ENDS.0]), part(&chars[chars.len() - NAME_ENDS.1..]))
 }
 
 /// Returns the last part of the ARN of a caller: a user's name, or a role's session. Another text is its own name.
@@ -208,6 +232,24 @@ mod tests {
             [-130, 0, 240].map(|seconds| distance(at(seconds), now)),
             ["2 min ago", "now", "in 4 min"]
         );
+    }
+
+    #[test]
+    fn the_day_is_said_of_a_time_on_another_one() {
+        let at = |text: &str| text.parse::<Timestamp>().unwrap();
+        let now = at("2026-11-01T12:00:00Z");
+        assert_eq!(clock_time(at("2026-11-01T00:01:30Z"), now), "00:01 UTC");
+        assert_eq!(clock_time(at("2026-10-31T23:59:59Z"), now), "2026-10-31 23:59 UTC");
+    }
+
+    #[test]
+    fn long_names_are_written_by_their_ends() {
+        let arn = |name: &str| format!("arn:aws:sns:eu-central-1:123456789012:{name}");
+        let whole = "a".repeat(40);
+        assert_eq!(label(&arn(&whole)), whole);
+        let long = format!("payments-{}-of-the-end", "é".repeat(30));
+        assert_eq!(label(&long), format!("payments-{}…of-the-end", "é".repeat(18)));
+        assert_eq!(label(&arn(&"b".repeat(256))).chars().count(), 38);
     }
 
     #[test]

@@ -17,6 +17,10 @@ pub(crate) fn archive(
         None => stack.required("ArchiveLocation", "--archive")?.or_else(|| variable("ARCHIVE", console)),
     };
     let whose = "--archive (or ARCHIVE)";
+    if given.is_none() {
+        let problem = "which stack? Give --stack NAME (or REDRIVE_STACK), or --archive (or ARCHIVE)";
+        return Err(CommandFailure::Input(vec![problem.to_owned()]));
+    }
     match archive_at(given.as_deref(), whose)? {
         ArchiveAt::S3 { bucket, prefix } => Ok(BucketPrefix { bucket, prefix }),
         ArchiveAt::Queue(_) => {
@@ -123,7 +127,7 @@ fn found(
     }
     let Some(archive) = archive.map(str::to_owned).or_else(|| variable("ARCHIVE", console)) else {
         return bad(
-            "the control prefix is unknown: give --stack NAME, or --control (or CONTROL) with the function's own value, \
+            "which stack? Give --stack NAME (or REDRIVE_STACK), or --control (or CONTROL) with the function's own value, \
              s3://bucket/prefix; if the function has no CONTROL, give --archive (or ARCHIVE)",
         );
     };

@@ -2,10 +2,11 @@
 
 use jiff::Timestamp;
 use redrive_console::read::{
-    BoundedCount, FailingTarget, PresentState, PresentVerdict, TargetState, VerdictLevel,
+    BoundedCount, FailingTarget, PresentState, PresentVerdict, TargetState, VerdictLevel, VerdictSince,
 };
-use redrive_console::text::{distance, span};
+use redrive_console::text::{clock_time, distance, span, who};
 use redrive_console::{BodyVisibility, PageRange, read_present};
+use redrive_core::policy::OverrideAction;
 use serde_json::{Value, json};
 
 use crate::args;
@@ -15,8 +16,9 @@ use crate::output::CommandResult;
 use crate::serve::account::account;
 use crate::tables::{TableNames, TextStyle, harmless, thousands};
 
-/// The most targets that are shown.
+/// The most targets that are shown, and the most holds.
 const MAX_TARGETS: usize = 4;
+const MAX_HOLDS: usize = 2;
 
 /// Prints what fails, how many letters wait or need a person, and what to type next.
 pub(super) async fn run(
@@ -49,7 +51,9 @@ struct StatusReport {
 impl CommandResult for StatusReport {
     fn text(&self, style: TextStyle) -> String {
         let Self { stack, state, verdict, unread, now, .. } = self;
-        let since = verdict.since.map_or(String::new(), |since| format!(" Since {}.", distance(since, *now)));
+        let since = verdict.since.map_or(String::new(), |since| {
+            format!(" {} {}, at {}.", since.words(), distance(since.at(), *now), clock_time(since.at(), *now))
+        });
         let mut lines =
             vec![format!("{}: {}{since}", harmless(stack), harmless(&verdict.says)), String::new()];
         lines.push(self.numbers());
@@ -65,7 +69,11 @@ impl CommandResult for StatusReport {
         let alarms: Vec<_> = state.alarms.iter().flatten().map(|alarm| harmless(&alarm.name)).collect();
         lines.extend((!alarms.is_empty()).then(|| format!("alarms: {}", alarms.join(", "))));
         lines.extend(unread.iter().map(|what| format!("not seen: {}", harmless(what))));
-        lines.extend(self.next.iter().map(|next| format!("next: {next}")));
+        lines.extend(self.holds());
+        let mend = worst(state).and_then(FailingTarget::mend);
+        lines.extend(mend.as_ref().map(|mend| format!("first: {}", harmless(mend))));
+        let then = if mend.is_some() { "then" } else { "next" };
+        lines.extend(self.next.iter().map(|next| format!("{then}: {next}")));
         lines.join("\n") + "\n"
     }
 
@@ -76,7 +84,8 @@ impl CommandResult for StatusReport {
             let (state, since) = (target.state.name(), target.state.since());
             json!({
                 "target": target.target, "state": state, "since": since, "error": target.error, "reason": target.reason,
-                "says": target.says(), "waiting": target.waiting, "held": target.held, "needYou": target.need_you,
+                "says": target.says(), "mend": target.mend(), "waiting": target.waiting, "held": target.held,
+                "heldBy": target.held_by, "needYou": target.need_you,
                 "topics": target.topics,
             })
         };
@@ -86,7 +95,7 @@ impl CommandResult for StatusReport {
             VerdictLevel::Bad => "bad",
         };
         json!({
-            "stack": stack, "level": level, "says": verdict.says, "since": verdict.since,
+            "stack": stack, "level": level, "says": verdict.says, "since": verdict.since.map(VerdictSince::at),
             "needYou": count(state.need_you), "waiting": count(state.waits), "held": count(state.held),
             "secondsToExpiry": state.to_expiry,
             "targets": state.targets.iter().map(target).collect::<Value>(),
@@ -110,6 +119,21 @@ impl CommandResult for StatusReport {
 }
 
 impl StatusReport {
+    /// Returns a line for each of the first holds that have letters.
+    fn holds(&self) -> impl Iterator<Item = String> {
+        let holds = self.state.overrides.iter().flatten().filter(|it| it.action == OverrideAction::Hold);
+        let by = |id: &str| {
+            self.state.targets.iter().any(|target| target.held_by.contains(&format!("override {id}")))
+        };
+        holds.filter(move |hold| by(&hold.id)).take(MAX_HOLDS).map(|hold| {
+            let end = hold
+                .end()
+                .map_or("until it is released".to_owned(), |end| format!("ends {}", distance(end, self.now)));
+            let [id, by, why] = [&hold.id, &who(&hold.by), &hold.why].map(|text| harmless(text));
+            format!("hold: {id}, given {} by {by}, {end}: {why}", distance(hold.at, self.now))
+        })
+    }
+
     /// Returns the line of numbers.
     fn numbers(&self) -> String {
         let Self { state, now, .. } = self;
@@ -158,7 +182,9 @@ fn bound(count: BoundedCount) -> &'static str {
 }
 
 fn row(target: &FailingTarget, names: &TableNames, now: Timestamp) -> Vec<String> {
-    let name = target.target.as_deref().map_or("(not known)".to_owned(), |name| names.name(name));
+    let topics = || target.topics.iter().map(|topic| names.name(topic)).collect::<Vec<_>>().join(", ");
+    let name =
+        target.target.as_deref().map_or_else(|| format!("letters of {}", topics()), |name| names.name(name));
     let since = target.state.since().map_or(String::new(), |since| format!(" {}", distance(since, now)));
     let says = target.says().unwrap_or_default();
     vec![
@@ -170,11 +196,22 @@ fn row(target: &FailingTarget, names: &TableNames, now: Timestamp) -> Vec<String
     ]
 }
 
-/// Returns the command for the worst target, without the connection: it shows the letters, and does nothing yet.
+/// Returns the worst target that fails or whose letters need a person.
+fn worst(state: &PresentState) -> Option<&FailingTarget> {
+    state.targets.iter().find(|it| it.target.is_some() && (it.state.is_failing() || it.need_you > 0))
+}
+
+/// Returns the command for the worst target, without the connection: it shows the letters, and does nothing yet. None where
+/// an endpoint asks for time. Where nothing fails, it releases a hold.
 fn next_words(state: &PresentState, range: PageRange, now: Timestamp) -> Option<Vec<String>> {
-    let mut targets = state.targets.iter();
-    let worst = targets.find(|it| it.target.is_some() && (it.state.is_failing() || it.need_you > 0))?;
+    let Some(worst) = worst(state) else {
+        let id = state.targets.iter().find_map(FailingTarget::override_id)?;
+        return Some(["overrides", "release", id].map(str::to_owned).to_vec());
+    };
     let target = worst.target.clone()?;
+    if matches!(worst.state, TargetState::Throttles(_)) {
+        return None;
+    }
     let mut words = if worst.waiting > 0 {
         vec!["retry".to_owned(), "--target".to_owned(), target]
     } else {
@@ -239,6 +276,8 @@ mod tests {
             topics: std::iter::empty().collect(),
             waiting,
             held: 0,
+            held_by: std::iter::empty().collect(),
+            failed_since_back: 0,
             need_you: 2,
             came: TimedCount::default(),
             due: None,
@@ -249,5 +288,47 @@ mod tests {
         assert_eq!(next(target(TargetState::GaveUp(at), 0)), Some(replay));
         let retry = format!("retry --target {arn} --dry-run");
         assert_eq!(next(target(TargetState::Fails(at), 1)), Some(retry));
+        assert_eq!(next(target(TargetState::Throttles(at), 1)), None, "it asks for time");
+        let by_override = std::iter::once("override o1".to_owned()).collect();
+        let held =
+            FailingTarget { held: 1, held_by: by_override, need_you: 0, ..target(TargetState::Held, 0) };
+        assert_eq!(next(held), Some("overrides release o1".to_owned()));
+    }
+
+    /// What mends an endpoint comes before the command that would otherwise fail again. A hold says who gave it, and why.
+    #[test]
+    fn what_mends_it_comes_before_the_command() {
+        let text = |state| report(state, &[]).text(TextStyle::default());
+        let at: Timestamp = "2026-11-01T11:00:00Z".parse().unwrap();
+        let target = FailingTarget {
+            target: Some("arn:aws:sqs:eu-central-1:123456789012:payments-worker".to_owned()),
+            state: TargetState::GaveUp(at),
+            error: Some("KMS.DisabledException".to_owned()),
+            reason: None,
+            topics: std::iter::empty().collect(),
+            waiting: 0,
+            held: 0,
+            held_by: std::iter::empty().collect(),
+            failed_since_back: 0,
+            need_you: 2,
+            came: TimedCount::default(),
+            due: None,
+        };
+        let said = text(PresentState { targets: vec![target.clone()], ..PresentState::default() });
+        let place = |words: &str| said.find(words).unwrap_or_else(|| panic!("no {words} in {said}"));
+        assert!(place("first: Enable the key") < place("then: replay --target"), "{said}");
+        let hold = json!({ "id": "o1", "do": "hold", "match": {}, "at": at, "by": "arn:aws:iam::1:user/ada", "why": "an update" });
+        let by_override = std::iter::once("override o1".to_owned()).collect();
+        let held = FailingTarget {
+            held: 1,
+            held_by: by_override,
+            need_you: 0,
+            error: None,
+            state: TargetState::Held,
+            ..target
+        };
+        let overrides = Some(vec![serde_json::from_value(hold).unwrap()]);
+        let said = text(PresentState { targets: vec![held], overrides, ..PresentState::default() });
+        assert!(said.contains("hold: o1, given 60 min ago by ada, until it is released: an update\nnext: overrides release o1"), "{said}");
     }
 }

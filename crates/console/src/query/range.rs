@@ -40,7 +40,9 @@ impl PageRange {
     pub fn at(self, now: Timestamp) -> (Timestamp, Timestamp) {
         match self {
             Self::Past(minutes) => {
-                let from = now.saturating_sub(SignedDuration::from_mins(minutes.into()));
+                // Whole seconds: commands have this time.
+                let whole = Timestamp::from_second(now.as_second()).unwrap_or(now);
+                let from = whole.saturating_sub(SignedDuration::from_mins(minutes.into()));
                 (from.unwrap_or(Timestamp::MIN), now)
             }
             Self::Between(from, to) => (from, to),

@@ -88,7 +88,7 @@ pub(crate) fn too_late(what: &str) -> String {
 /// Names the parts of the archive that were passed over: those that could not be read, and objects left out
 /// because the page has read its share of bytes.
 pub(super) fn passed_over(failed: u64, left_out: u64) -> impl Iterator<Item = String> {
-    let failed = (failed > 0).then(|| format!("{failed} objects or lines of the archive"));
+    let failed = (failed > 0).then(|| format!("{failed} of the objects and lines of the archive"));
     let mib = MAX_ARCHIVE_BYTES >> 20;
     let left_out = (left_out > 0)
         .then(|| format!("{} of the archive: a page reads {mib} MiB at most", count(left_out, "object")));
@@ -286,7 +286,7 @@ pub(crate) async fn read_waiting(
         Err(_) => missing.push(too_late(&format!("a part of {what}"))),
     }
     if list.unread() > 0 {
-        missing.push(format!("{} objects or lines of {what}", list.unread()));
+        missing.push(format!("{} of the objects and lines of {what}", list.unread()));
     }
     if list.left_out() > 0 {
         missing.push(format!("older entries of {what}: it is longer than a page can read"));

@@ -1,5 +1,6 @@
 //! What the codes of failures mean, in words.
 
+use redrive_core::arn::{Arn, ArnKind};
 use redrive_core::failure::{
     CUT_SHORT, DEADLINE_EXCEEDED, FUNCTION_ERROR, FUNCTION_TIMED_OUT, Failure, FailureClass,
 };
@@ -42,8 +43,8 @@ pub fn error_words(code: &str) -> ErrorWords {
         "AccessDenied" | "AccessDeniedException" | "AuthorizationError" | "AuthorizationErrorException" => {
             words(
                 "a permission is missing",
-                "Name the endpoint in the stack's TargetQueueArns, TargetFunctionArns, TargetStreamArns or TargetTopicArns. In \
-             another account its own policy must allow the function's role too.",
+                "Name the endpoint in the stack's parameter for its kind, such as TargetQueueArns. In another account its own \
+             policy must allow the function's role too.",
             )
         }
         ENDPOINT_DOWN => words("it is down, and no attempt was made", wait),
@@ -68,7 +69,13 @@ pub fn error_words(code: &str) -> ErrorWords {
             "the endpoint refuses the message's content",
             "Replay the letter with an edited body, or leave it in the archive.",
         ),
-        _ if is_throttle(bare) => ErrorWords { throttles: true, ..words("it takes no more for now", wait) },
+        _ if is_throttle(bare) => ErrorWords {
+            throttles: true,
+            ..words(
+                "it takes no more for now",
+                "Wait: the function slows down and tries again by itself. If it lasts, raise the endpoint's limit.",
+            )
+        },
         _ if is_kms(bare) => words(
             "its key cannot be used",
             "Enable the key, let its policy allow the function's role, and name it in TargetKmsKeyArns.",
@@ -93,22 +100,50 @@ pub fn error_words(code: &str) -> ErrorWords {
     }
 }
 
+/// Returns what a person does about a failure of an endpoint: as the words of its code, with the endpoint's own names.
+#[must_use]
+pub fn mend(code: &str, target: Option<&str>) -> String {
+    let general = || error_words(code).mend.to_owned();
+    let Some(Ok(arn)) = target.map(str::parse::<Arn>) else { return general() };
+    let parameter = match arn.kind() {
+        ArnKind::Queue => "TargetQueueArns",
+        ArnKind::Function => "TargetFunctionArns",
+        ArnKind::Stream => "TargetStreamArns",
+        ArnKind::Topic => "TargetTopicArns",
+        ArnKind::Subscription | ArnKind::Other => return general(),
+    };
+    match bare_code(code) {
+        "AccessDenied" | "AccessDeniedException" | "AuthorizationError" | "AuthorizationErrorException" => {
+            format!(
+                "Name it in the stack's parameter {parameter}. If it is named there, see its own policy: in another account that \
+             must allow the function's role too."
+            )
+        }
+        "Unhandled" | FUNCTION_ERROR if arn.kind() == ArnKind::Function => {
+            let name = arn.resource().strip_prefix("function:").unwrap_or(arn.resource());
+            let name = name.split(':').next().unwrap_or(name);
+            format!("See the function's own log, /aws/lambda/{name}, and mend the function.")
+        }
+        _ => general(),
+    }
+}
+
 /// Returns what the reason of an archived letter means, as the rest of a sentence.
 #[must_use]
 pub fn reason_words(reason: &str) -> &'static str {
     let known = ArchiveReason::ALL.into_iter().find(|known| known.name() == reason);
     match known {
         Some(ArchiveReason::Exhausted) => "every retry of the schedule failed",
-        Some(ArchiveReason::Expiring) => "the queue would soon have dropped them",
-        Some(ArchiveReason::Rule) => "a rule archives them",
-        Some(ArchiveReason::Unrecognised) => "they name no subscription, and no rule says where they go",
+        Some(ArchiveReason::Expiring) => "the dead-letter queue's retention was about to end",
+        Some(ArchiveReason::Rule) => "a rule archives such letters",
+        Some(ArchiveReason::Unrecognised) => "no subscription is named, and no rule says where to deliver",
         Some(ArchiveReason::UndeliverableProtocol) => "only SNS can deliver by the subscription's protocol",
         Some(ArchiveReason::Refused) => "the subscription is gone, or names another dead-letter queue",
-        Some(ArchiveReason::Permanent) => "the endpoint refused them for good",
+        Some(ArchiveReason::Permanent) => "the endpoint refused the message for good",
         Some(ArchiveReason::Unmarkable) => "there is no room for the mark that counts retries",
-        Some(ArchiveReason::Returned) => "they came back although the endpoint had taken them",
-        Some(ArchiveReason::Loop) => "they went round too often",
-        Some(ArchiveReason::GivenUp) => "an operator gave them up",
+        Some(ArchiveReason::Returned) => "the endpoint had taken the message, and it came back",
+        Some(ArchiveReason::Loop) => "the message went round too often",
+        Some(ArchiveReason::GivenUp) => "given up by an operator",
         None => "the reason is not known to this version",
     }
 }
@@ -129,7 +164,9 @@ fn of_status(code: &str) -> Option<ErrorWords> {
         401 | 403 => "Let the function in: allow the address that it calls from, or give it what it lacks.",
         404 | 410 => "The path is gone: give the subscription the new URL.",
         413 => "The server takes no message of this size: raise its limit.",
-        429 => "The server asks for time, and gets it. See whether it must take more at once.",
+        429 => {
+            "Wait: the function slows down and tries again by itself. If it lasts, ask its owner whether it can take more."
+        }
         400..=499 => "The server refuses the message: see its log.",
         _ => "See the server's log. The letters flow by themselves when it answers again.",
     };
@@ -139,6 +176,23 @@ fn of_status(code: &str) -> Option<ErrorWords> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_mends_an_endpoint_has_its_own_names() {
+        let arn = |rest: &str| format!("arn:aws:{rest}");
+        let function = arn("lambda:eu-central-1:123456789012:function:notify:live");
+        let queue = arn("sqs:eu-central-1:123456789012:billing");
+        for (code, target, says) in [
+            ("AccessDenied", Some(&queue), "parameter TargetQueueArns."),
+            ("AccessDenied", Some(&function), "parameter TargetFunctionArns."),
+            (FUNCTION_ERROR, Some(&function), "/aws/lambda/notify,"),
+            (FUNCTION_ERROR, None, "the function's own log,"),
+            ("AccessDenied", None, "such as TargetQueueArns"),
+        ] {
+            let said = mend(code, target.map(String::as_str));
+            assert!(said.contains(says), "{code}: {said}");
+        }
+    }
 
     #[test]
     fn every_code_has_words_and_what_to_do() {

@@ -8,9 +8,10 @@ use redrive_core::policy::ArchiveReason;
 use redrive_core::waiting::{ENDPOINT_DOWN, EndpointRecovery};
 
 use super::collect::CollectedLetters;
-use super::error_words::{error_words, reason_words};
+use super::error_words::{error_words, mend, reason_words};
 use super::letter_counts::{ChartSpan, TimedCount};
 use super::letters::{ArchivedLetter, WaitingOne};
+use crate::text::count;
 
 /// An endpoint whose letters fail, wait, or were archived.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +30,10 @@ pub struct FailingTarget {
     pub waiting: u64,
     /// The letters that an override or a rule holds.
     pub held: u64,
+    /// What holds them: `override <id>`, or `rule <name>`.
+    pub held_by: BTreeSet<String>,
+    /// The letters that failed after the endpoint was back.
+    pub failed_since_back: u64,
     /// The letters that need a person: archived, and not replayed.
     pub need_you: u64,
     /// The letters by the time of their arrival.
@@ -197,6 +202,11 @@ fn one_target(
     } else {
         flows.map_or(TargetState::Fine, |(at, _)| TargetState::Back(at))
     };
+    let back_at = match state {
+        TargetState::Flows(at) | TargetState::Back(at) => Some(at),
+        _ => None,
+    };
+    let failed_since = retried.iter().filter(|it| told(&it.fields.error).is_some() && it.hidden > back_at);
     let topics = archived.iter().map(|it| &it.fields).chain(waiting.iter().map(|it| &it.fields));
     let due = retried.iter().map(|letter| letter.due);
     FailingTarget {
@@ -207,6 +217,8 @@ fn one_target(
         topics: topics.filter_map(|fields| fields.topic.clone()).collect(),
         waiting: retried.len() as u64,
         held: held.len() as u64,
+        held_by: held.iter().filter_map(|letter| letter.held_by.clone()).collect(),
+        failed_since_back: back_at.map_or(0, |_| failed_since.count() as u64),
         need_you: need.len() as u64,
         came,
         due: due.clone().min().zip(due.max()),
@@ -217,8 +229,36 @@ impl FailingTarget {
     /// Returns what its failure means, as the rest of a sentence: `the queue does not exist`. `None` if no failure is known.
     #[must_use]
     pub fn says(&self) -> Option<String> {
-        let of_reason = || self.reason.as_deref().map(|reason| reason_words(reason).to_owned());
-        self.error.as_deref().map(|code| error_words(code).says).or_else(of_reason)
+        let of_error = self.error.as_deref().map(|code| error_words(code).says);
+        let of_reason = self.reason.as_deref().map(|reason| reason_words(reason).to_owned());
+        let is_expiring = self.reason.as_deref() == Some(ArchiveReason::Expiring.name());
+        match (self.state, of_error, of_reason) {
+            // What it failed with before it was back is over.
+            (TargetState::Flows(_) | TargetState::Back(_), error, _) => {
+                let failed = count(self.failed_since_back, "letter");
+                error
+                    .filter(|_| self.failed_since_back > 0)
+                    .map(|error| format!("{failed} failed since: {error}"))
+            }
+            (TargetState::GaveUp(_), Some(error), Some(reason)) if is_expiring => {
+                Some(format!("{error}, and {reason}"))
+            }
+            (_, Some(error), _) => Some(error),
+            (_, None, reason) => reason,
+        }
+    }
+
+    /// Returns what a person does about it. `None` if no failure is known.
+    #[must_use]
+    pub fn mend(&self) -> Option<String> {
+        self.error.as_deref().map(|code| mend(code, self.target.as_deref()))
+    }
+
+    /// Returns the override that holds its letters, if it is a single one.
+    #[must_use]
+    pub fn override_id(&self) -> Option<&str> {
+        let mut held_by = self.held_by.iter();
+        held_by.next().filter(|_| held_by.next().is_none())?.strip_prefix("override ")
     }
 }
 

@@ -261,11 +261,10 @@ impl OneGroup {
         endpoints: &[EndpointRecovery],
     ) -> Self {
         let is_sample = !is_told(of);
-        let target = of.get(GroupField::Target).filter(|target| !target.is_empty());
-        let target = target.and_then(|target| {
+        let target = of.get(GroupField::Target).and_then(|target| {
             let known: Vec<_> = endpoints.iter().filter(|it| it.target.as_str() == target).cloned().collect();
             let all = failing_targets(collected, &known, &span);
-            all.into_iter().find(|it| it.target.as_deref() == Some(target))
+            all.into_iter().find(|it| it.target.as_deref().unwrap_or_default() == target)
         });
         let mut archived = TimedCount::default();
         if is_sample {

@@ -40,6 +40,8 @@ pub struct WaitingOne {
     pub since: Timestamp,
     /// The time when its retry is due.
     pub due: Timestamp,
+    /// The time when it was hidden: after its last attempt, if there was one.
+    pub hidden: Option<Timestamp>,
     /// The next retry, and the number of retries in the schedule.
     pub retry: (u32, u32),
     /// The override or the rule that holds it, if any.
@@ -136,6 +138,7 @@ impl From<WaitingLetter> for WaitingOne {
             fields,
             since: letter.since,
             due: letter.due,
+            hidden: letter.hidden,
             retry: (letter.retry.number, letter.retry.of),
             held_by: letter.held_by,
             claimed: false,

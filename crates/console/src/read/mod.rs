@@ -42,7 +42,7 @@ pub(crate) use collect::{
     LIST_REQUESTS, REQUESTS as COLLECT_REQUESTS, WaitingListPart, collect, read_recoveries, read_waiting,
 };
 pub use content::{ContentMask, ShownContent};
-pub use error_words::{ErrorWords, bare_code, error_words, reason_words};
+pub use error_words::{ErrorWords, bare_code, error_words, mend, reason_words};
 pub use failing_targets::{FailingTarget, TargetState, needs_person};
 pub use find::SearchResult;
 pub use groups::{CommonValue, CountMethod, GroupValue, OneGroup, PageGroup, PageGroups};
@@ -57,7 +57,7 @@ pub use now::PresentState;
 pub(crate) use now::{REQUESTS as NOW_REQUESTS, now};
 pub(crate) use policy::policy;
 pub(crate) use present_verdict::DANGER_SECONDS;
-pub use present_verdict::{PresentVerdict, VerdictLevel};
+pub use present_verdict::{PresentVerdict, VerdictLevel, VerdictSince};
 pub use queue_metrics::{MetricSeries, QueueNow, part_of};
 pub use stack_alarms::{Alarm, is_alarm_of_stack};
 pub(crate) use time_limits::PageDeadlines;

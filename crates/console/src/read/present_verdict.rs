@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use super::failing_targets::{FailingTarget, TargetState};
 use super::now::PresentState;
-use crate::text::{ShortName, count, span};
+use crate::text::{count, label, span};
 
 /// The time before a letter expires from which on it is in danger.
 pub(crate) const DANGER_SECONDS: u64 = 86_400;
@@ -17,7 +17,37 @@ pub struct PresentVerdict {
     /// One or two sentences.
     pub says: String,
     /// Since when, where it is known.
-    pub since: Option<Timestamp>,
+    pub since: Option<VerdictSince>,
+}
+
+/// The beginning of what is wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum VerdictSince {
+    /// An endpoint fails since then.
+    Failing(Timestamp),
+    /// The first of the letters that need a person came then.
+    FirstCame(Timestamp),
+    /// An alarm is on since then.
+    AlarmOn(Timestamp),
+}
+
+impl VerdictSince {
+    /// Returns the time.
+    #[must_use]
+    pub fn at(self) -> Timestamp {
+        match self {
+            Self::Failing(at) | Self::FirstCame(at) | Self::AlarmOn(at) => at,
+        }
+    }
+
+    /// Returns the words before the time.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Failing(_) | Self::AlarmOn(_) => "Since",
+            Self::FirstCame(_) => "The first came",
+        }
+    }
 }
 
 /// How bad it is.
@@ -46,7 +76,8 @@ impl PresentVerdict {
         if need > 0 {
             let letters = count(need, "letter");
             let verb = if need == 1 { "needs" } else { "need" };
-            says.push(format!("{}{letters} {verb} you.", now.need_you.bound.sign()));
+            let (of, why) = only_one_needs(now).unwrap_or_default();
+            says.push(format!("{}{letters}{of} {verb} you{why}.", now.need_you.bound.sign()));
         }
         if let Some(left) = now.to_expiry.filter(|left| *left < DANGER_SECONDS) {
             says.push(format!("A letter expires in {}.", span(left)));
@@ -85,16 +116,26 @@ impl PresentVerdict {
             .map(|(first, _)| first)
             .min();
         let of_alarms = now.alarms.iter().flatten().filter_map(|alarm| alarm.since).min();
-        let since = of_targets.or(of_archive.filter(|_| need > 0)).or(of_alarms);
-        Self { level, says: says.join(" "), since: since.filter(|since| *since <= present) }
+        let since = of_targets
+            .map(VerdictSince::Failing)
+            .or(of_archive.filter(|_| need > 0).map(VerdictSince::FirstCame))
+            .or(of_alarms.map(VerdictSince::AlarmOn));
+        Self { level, says: says.join(" "), since: since.filter(|since| since.at() <= present) }
     }
 }
 
+/// Returns the endpoint whose letters alone need a person, and why, as parts of a sentence.
+fn only_one_needs(now: &PresentState) -> Option<(String, String)> {
+    let mut targets = now.targets.iter().filter(|it| it.need_you > 0);
+    let one = targets.next().filter(|_| targets.next().is_none())?;
+    // Of a failing one the sentence before has said it.
+    let target =
+        one.target.as_deref().filter(|_| one.need_you == now.need_you.letters && !one.state.is_failing())?;
+    Some((format!(" of {}", label(target)), one.says().map_or(String::new(), |says| format!(": {says}"))))
+}
+
 fn one_fails(target: &FailingTarget) -> String {
-    let name = target
-        .target
-        .as_deref()
-        .map_or("Letters without an endpoint".to_owned(), |it| ShortName::of(it).name);
+    let name = target.target.as_deref().map_or("Letters without an endpoint".to_owned(), label);
     let why = target.says().map_or(String::new(), |says| format!(": {says}"));
     match target.state {
         TargetState::Down(_) => format!("{name} is down{why}."),

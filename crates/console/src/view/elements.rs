@@ -8,7 +8,7 @@ use crate::account::ConsoleAccount;
 use crate::page_host::PageHost;
 use crate::query::{GroupField, OneLetter, PageKind, PageRange, Query, SortColumn};
 use crate::read::{BoundedCount, CountBound, GroupValue, MAX_KEY_GROUPS, UnreplayedCount, VerdictLevel};
-use crate::text::{ShortName, brief, distance, ends, harmless, thousands, utc};
+use crate::text::{ShortName, brief, distance, ends, harmless, label, thousands, utc};
 
 /// What every part of a page needs to know.
 #[derive(Debug, Clone, Copy)]
@@ -144,6 +144,7 @@ pub(super) fn at_most(number: u64, is_part: bool) -> String {
 /// Says how many archived letters no replay has sent yet, out of `all`.
 pub(super) fn not_replayed(left: UnreplayedCount, all: u64) -> String {
     match left {
+        UnreplayedCount { .. } if all == 0 => "0".to_owned(),
         UnreplayedCount { asked: 0, .. } => "-".to_owned(),
         UnreplayedCount { asked, left } if asked >= all => thousands(left),
         UnreplayedCount { asked, left } => format!("{} of {} read", thousands(left), thousands(asked)),
@@ -181,9 +182,9 @@ impl ViewContext<'_> {
 
     /// Returns a link by a short name, whose title is the whole name. What it is stands below.
     pub(super) fn named(&self, text: &str, page: PageKind) -> Markup {
-        let ShortName { name, kind } = ShortName::of(text);
+        let kind = ShortName::of(text).kind;
         html! {
-            (titled_link(&name, Some(text), &self.query.to(page), self.door))
+            (titled_link(&label(text), Some(text), &self.query.to(page), self.door))
             span class="sub" { (kind) }
         }
     }

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::elements::{ViewContext, column, number, section, table, when};
 use crate::query::{Filter, OneLetter, PageKind};
 use crate::read::SearchResult;
-use crate::text::{ShortName, harmless, thousands};
+use crate::text::{harmless, label, thousands};
 
 /// Renders the result of a search for a text.
 #[must_use]
@@ -47,14 +47,14 @@ pub fn find(found: &SearchResult, text: &str, view: &ViewContext<'_>) -> Markup 
                     @for letter in waiting { tr {
                         th scope="row" class="value" { (view.letter(&letter.id, one(&letter.id, None))) }
                         td { "waits, due " (when(letter.due, view.now)) }
-                        td class="value" { (letter.fields.topic.as_deref().map_or(String::new(), |it| ShortName::of(it).name)) }
-                        td class="value" { (letter.fields.target.as_deref().map_or(String::new(), |it| ShortName::of(it).name)) }
+                        td class="value" { (letter.fields.topic.as_deref().map_or(String::new(), label)) }
+                        td class="value" { (letter.fields.target.as_deref().map_or(String::new(), label)) }
                     } }
                     @for letter in archived { tr {
                         th scope="row" class="value" { (view.letter(&letter.id, one(&letter.message_id, Some(letter.key.clone())))) }
                         td { "archived " (when(letter.archived, view.now)) }
-                        td class="value" { (letter.fields.topic.as_deref().map_or(String::new(), |it| ShortName::of(it).name)) }
-                        td class="value" { (letter.fields.target.as_deref().map_or(String::new(), |it| ShortName::of(it).name)) }
+                        td class="value" { (letter.fields.topic.as_deref().map_or(String::new(), label)) }
+                        td class="value" { (letter.fields.target.as_deref().map_or(String::new(), label)) }
                     } }
                 },
             )))

@@ -89,7 +89,7 @@ impl PageFrame<'_> {
             form role="search" method="get" action="find" {
                 label class="hidden" for="search" { "Search" }
                 input id="search" type="search" name="text" value=(text) maxlength="300" autocomplete="off"
-                    placeholder="Letter or message id, topic, queue or target";
+                    placeholder="Id of a letter, topic, queue, target";
                 @if let Some(range) = range { input type="hidden" name="range" value=(range); }
                 button type="submit" { "Search" }
             }
@@ -134,10 +134,10 @@ fn is_of(page: &PageKind, entry: &PageKind) -> bool {
 fn refreshing(query: &Query, door: &PageHost) -> Markup {
     let other = Query { refreshes: !query.refreshes, ..query.clone() };
     html! {
-        (link("Read it again", query, door)) " "
+        (link("Read it again", query, door))
         @if matches!(query.page, PageKind::Letter(_) | PageKind::Words) {}
-        @else if query.refreshes { "It is read again every 30 s. " (link("Leave it as it is", &other, door)) }
-        @else { (link("Read it again every 30 s", &other, door)) }
-        " " (link("What the words mean", &query.to(PageKind::Words), door))
+        @else if query.refreshes { " · It is read again every 30 s. " (link("Leave it as it is", &other, door)) }
+        @else { " · " (link("Read it again every 30 s", &other, door)) }
+        @if !matches!(query.page, PageKind::Words) { " · " (link("What the words mean", &query.to(PageKind::Words), door)) }
     }
 }

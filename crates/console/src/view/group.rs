@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use maud::{Markup, PreEscaped, html};
-use redrive_core::policy::{DeliverySpec, Policy, Rule, RuleAction};
+use redrive_core::policy::{ArchiveReason, DeliverySpec, Policy, Rule, RuleAction};
 
 use super::action_links::{actions as acts, commands_only};
 use super::elements::{
@@ -10,16 +10,17 @@ use super::elements::{
     value, verdict, when,
 };
 use super::groups::{filter, how_counted, until_due};
+use super::link::action;
 use super::log_query;
 use super::now::state_level;
 use crate::operator_action::{ActionObject, ActionVerb, PageAction};
 use crate::query::{Filter, GroupField, OneLetter, PageKind, PageRange};
 use crate::read::{
     ArchivedLetter, BoundedCount, CommonValue, CountBound, FailingTarget, GroupValue, OneGroup, ShownContent,
-    TargetState, VerdictLevel, WaitingOne, error_words, part_of,
+    TargetState, VerdictLevel, WaitingOne, part_of,
 };
 use crate::schedule::{PendingRetries, Timetable, draw};
-use crate::text::{ShortName, clock, count, distance, ends, harmless, span, thousands};
+use crate::text::{ShortName, clock, clock_time, count, distance, ends, harmless, label, span, thousands};
 
 /// The function's policy, or the reason why it is unknown.
 pub type KnownPolicy = Result<Policy, String>;
@@ -39,8 +40,8 @@ pub fn group(
         (answer(group, more, is_whole, view))
         (tiles(group, more, view))
         @match &group.target {
-            Some(target) => (steps(target, group, view)),
-            None => (actions(group, view)),
+            Some(target) if target.target.is_some() => (steps(target, group, view)),
+            _ => (actions(group, view)),
         }
         (common(group, view))
         (archived(&group.examples, view))
@@ -74,7 +75,7 @@ fn name(of: &Filter) -> String {
         .iter()
         .map(|(field, value)| match value {
             "" => format!("no {}", field.name()),
-            value => format!("{} {}", field.name(), ShortName::of(value).name),
+            value => format!("{} {}", field.name(), label(value)),
         })
         .collect();
     if names.is_empty() { "all letters".to_owned() } else { names.join(" and ") }
@@ -101,22 +102,31 @@ fn answer(group: &OneGroup, more: bool, is_whole: bool, view: &ViewContext<'_>) 
         };
         return verdict(level, &says, &html! {});
     };
-    let ShortName { name, kind } = ShortName::of(target.target.as_deref().unwrap_or_default());
+    let (name, kind, is) = match &target.target {
+        Some(target) => (label(target), ShortName::of(target).kind, "is"),
+        None => ("Letters without an endpoint".to_owned(), String::new(), "are"),
+    };
     let (level, word) = (state_level(target.state), target.state.name());
     let level = if is_whole { level } else { level.max(VerdictLevel::Watch) };
     let why = target.says().map_or(String::new(), |says| format!(": {says}"));
     let says = match target.state {
-        TargetState::Fine | TargetState::Held | TargetState::Back(_) => format!("{name} is {word}."),
-        TargetState::Flows(_) => format!("{name} is back, and its letters flow."),
+        TargetState::Fine | TargetState::Held | TargetState::Back(_) => format!("{name} {is} {word}."),
+        TargetState::Flows(_) => format!("{name} is back, and its letters flow{why}."),
+        TargetState::GaveUp(_) if target.target.is_none() => format!("{name} were archived{why}."),
         TargetState::GaveUp(_) => format!("Letters of {name} were archived{why}."),
-        _ => format!("{name} is {word}{why}."),
+        _ => format!("{name} {is} {word}{why}."),
     };
-    let topics: Vec<_> = target.topics.iter().map(|topic| ShortName::of(topic).name).collect();
+    let topics: Vec<_> = target.topics.iter().map(|topic| label(topic)).collect();
+    let gave_up = matches!(target.state, TargetState::GaveUp(_));
     let below = html! {
-        @if !kind.is_empty() { (kind) }
-        @if !topics.is_empty() { ", from " @if topics.len() == 1 { "topic " } @else { "topics " } (topics.join(", ")) }
+        @if !kind.is_empty() { (kind) ", from " } @else { "From " }
+        @if topics.len() == 1 { "topic " } @else { "topics " } (topics.join(", "))
         "."
-        @if let Some(since) = target.state.since() { " Since " (when(since, view.now)) "." }
+        @if let Some(since) = target.state.since() {
+            @if gave_up { " The last " } @else { " Since " }
+            (when(since, view.now)) ", at " (clock_time(since, view.now)) "."
+            @if gave_up { " Nothing says whether it works by now." }
+        }
         @if let Some(code) = &target.error { " " code { (harmless(code)) } }
     };
     verdict(level, &says, &below)
@@ -142,7 +152,7 @@ fn tiles(group: &OneGroup, more: bool, view: &ViewContext<'_>) -> Markup {
                 } @else if let Some(since) = group.since { "the first came " (when(since, view.now)) }
                 @else { "none" }
             }))
-            @if group.target.is_some() {
+            @if group.target.is_some() || held > 0 {
                 (tile(None, &bounded(waits(held)), "held", &html! { "by an override or a rule" }))
             }
             (tile(None, &html! { @match group.archived.seen { Some((_, last)) => (when(last, view.now)), None => "-" } }, "last archived", &html! {
@@ -159,22 +169,27 @@ fn steps(target: &FailingTarget, group: &OneGroup, view: &ViewContext<'_>) -> Ma
     let on = |since, until| ActionObject::Letters { of: group.of.clone(), since, until };
     let act = |doing| PageAction { doing, on: on(None, None) };
     let until = until(view);
-    let words = target.error.as_deref().map(error_words);
+    let mend = target.mend().filter(|_| target.state.is_failing() || target.need_you > 0);
+    let is_refused = target.reason.as_deref() == Some(ArchiveReason::Permanent.name());
+    let release = target
+        .override_id()
+        .map(|id| PageAction { doing: ActionVerb::Release, on: ActionObject::Override(id.to_owned()) });
     let flows = matches!(target.state, TargetState::Down(_));
     section(
         "actions",
         "What you can do",
         &html! {
             ol class="steps" {
-                @if let Some(words) = words.filter(|_| target.state.is_failing() || target.need_you > 0) {
-                    li { p { strong { "Mend it. " } (words.mend) } }
+                @if let Some(mend) = mend { li { p { strong { "Mend it. " } (harmless(&mend)) } } }
+                @if let Some(release) = &release {
+                    li { p { strong { "Release. " } "An override holds its letters; see on the page Now who gave it, and why." } p { (action(release, view.account, view.door)) } }
                 }
                 @if target.waiting + target.held > 0 {
                     li {
                         p {
                             strong { "Wait. " }
                             @if target.waiting == 0 {
-                                "Nothing is tried while letters are held. Release the hold on the page Now, or retry them now."
+                                "Nothing is tried while letters are held. To retry them goes before the hold."
                             } @else if flows {
                                 "When it takes the first letter, the " (thousands(target.waiting))
                                 " that wait begin to flow within a minute, by themselves. Retry now wakes them at once."
@@ -186,7 +201,7 @@ fn steps(target: &FailingTarget, group: &OneGroup, view: &ViewContext<'_>) -> Ma
                     }
                 } @else {
                     li {
-                        p { strong { "Stop it. " } "No letter waits. A hold keeps those that come." }
+                        p { strong { "Keep what comes. " } "No letter waits. A hold keeps those that come until it works again." }
                         (acts(&[act(ActionVerb::Hold)], "An override", view))
                     }
                 }
@@ -194,7 +209,8 @@ fn steps(target: &FailingTarget, group: &OneGroup, view: &ViewContext<'_>) -> Ma
                     li {
                         p {
                             strong { "Replay" } " the " (letters(group.archived.letters, group.counted.more_than_read()))
-                            " that were archived, when it works again"
+                            " that were archived, "
+                            @if is_refused { "after an edit: the page of a letter has its commands" } @else { "when it works again" }
                             @if target.need_you > 0 { "; " (thousands(target.need_you)) " of those that were read need you" }
                             "."
                         }
@@ -268,6 +284,10 @@ fn actions(group: &OneGroup, view: &ViewContext<'_>) -> Markup {
         "actions",
         "What you can do",
         &html! {
+            @if let Some(id) = group.target.as_ref().and_then(FailingTarget::override_id) {
+                @let release = PageAction { doing: ActionVerb::Release, on: ActionObject::Override(id.to_owned()) };
+                p { "An override holds them; see on the page Now who gave it, and why: " (action(&release, view.account, view.door)) }
+            }
             p { "For letters that wait:" }
             (acts(&overrides, "An override", view))
             p { "For letters that were archived in this time:" }

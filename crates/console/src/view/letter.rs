@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
-use redrive_core::policy::{DeferReason, Policy, RuleAction};
+use redrive_core::policy::{ArchiveReason, DeferReason, Policy, RuleAction};
 
 use super::action_links::{actions as acts, commands_only};
 use super::elements::{ViewContext, moment, section, verdict, when};
@@ -13,10 +13,10 @@ use crate::operator_action::{ActionObject, ActionVerb, PageAction};
 use crate::query::{Filter, GroupField, OneLetter, PageKind, PageRange, Query};
 use crate::read::{
     ArchivedLetter, LetterFields, LetterHistory, LetterLog, LetterLogLine, LetterReplay, VerdictLevel,
-    WaitingOne, bare_code, error_words, letter_query, needs_person, reason_words, searched_from,
+    WaitingOne, bare_code, error_words, letter_query, mend, needs_person, reason_words, searched_from,
 };
 use crate::schedule::Timetable;
-use crate::text::{ShortName, count, distance, ends, harmless, utc};
+use crate::text::{count, distance, ends, harmless, label, utc};
 
 /// An event in a letter's life.
 struct TimelineEvent {
@@ -129,6 +129,7 @@ fn answer(letter: &LetterHistory, id: &str, view: &ViewContext<'_>) -> Markup {
         @if let Some(words) = archived.fields.error.as_deref().map(error_words) { " The last attempt failed: " (words.says) "." }
     };
     if letter.replayed.is_some() {
+        let below = html! { (below) " The replay has sent it; what became of it then stands in its life below, if the log has it." };
         return verdict(VerdictLevel::Fine, &format!("Letter {name} was replayed."), &below);
     }
     let level = if needs_person(reason) { VerdictLevel::Bad } else { VerdictLevel::Watch };
@@ -162,6 +163,14 @@ fn actions(
         return html! {};
     }
     let is_both = archived.is_some() && waiting.is_some();
+    // The same content would be refused again.
+    let is_refused =
+        archived.is_some_and(|it| it.fields.reason.as_deref() == Some(ArchiveReason::Permanent.name()));
+    let replays = if is_refused {
+        [ActionVerb::Edit, ActionVerb::Replay]
+    } else {
+        [ActionVerb::Replay, ActionVerb::Edit]
+    };
     section(
         "actions",
         "What you can do",
@@ -176,7 +185,11 @@ fn actions(
                 @let on = || ActionObject::Archived { id: archived.message_id.clone(), at: Some(archived.archived) };
                 @let act = |doing| PageAction { doing, on: on() };
                 @if is_both { p { "As it was archived:" } }
-                (acts(&[ActionVerb::Replay, ActionVerb::Edit].map(act), "A replay", view))
+                (acts(&replays.map(act), "A replay", view))
+            }
+            @let fields = archived.map(|it| &it.fields).or(waiting.map(|it| &it.fields));
+            @if let Some((code, target)) = fields.and_then(|it| Some((it.error.as_deref()?, it.target.as_deref()))) {
+                p class="note" { "What mends it: " (harmless(&mend(code, target))) }
             }
             (commands_only(view))
         },
@@ -327,8 +340,7 @@ fn lines_of(lines: &[LetterLogLine]) -> Vec<TimelineEvent> {
 
 /// Puts a line into words: what was tried, and what came of it.
 fn says(line: &LetterLogLine) -> String {
-    let target =
-        line.target.as_deref().map_or(String::new(), |target| format!(" to {}", ShortName::of(target).name));
+    let target = line.target.as_deref().map_or(String::new(), |target| format!(" to {}", label(target)));
     let took = line.took.as_deref().map_or(String::new(), |took| format!(", in {took} ms"));
     let due = line.due.as_deref().map(|due| due.parse().map_or_else(|_| due.to_owned(), utc));
     let again = due.as_deref().map_or(String::new(), |due| format!("; due again {due}"));

@@ -38,11 +38,11 @@ pub fn titled_link(text: &str, title: Option<&str>, to: &Query, door: &PageHost)
 #[must_use]
 pub fn action(act: &PageAction, account: &ConsoleAccount, door: &PageHost) -> Markup {
     if let PageHost::Local(LocalConsole { operates: true, .. }) = door {
-        return html! { a class="act" href=(act.to_address()) { (act.doing.title()) } };
+        return html! { a class="act" href=(act.to_address()) { (act.title()) } };
     }
     html! {
         details class="act" {
-            summary { (act.doing.title()) }
+            summary { (act.title()) }
             pre { code { (act.trial(account.stack.as_deref())) } }
         }
     }

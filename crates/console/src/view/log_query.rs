@@ -65,7 +65,7 @@ pub(super) fn show(query: &str, lines: &str, left_out: Option<&str>, view: &View
                 @if let Some(group) = &view.account.log_group { ", over the log group " code { (harmless(group)) } }
                 "."
                 @if matches!(view.door, PageHost::Local(_)) {
-                    " " a href=(console(&view.account.region)) rel="noreferrer" { "Open Logs Insights" }
+                    " " a class="whole" href=(console(&view.account.region)) rel="noreferrer" { "Open Logs Insights" }
                 }
             }
             pre { code { (query) } }

@@ -17,7 +17,7 @@ use crate::read::{
     Alarm, DANGER_SECONDS, FailingTarget, MetricSeries, PresentState, PresentVerdict, QueueNow, TargetState,
     VerdictLevel, bare_code, part_of,
 };
-use crate::text::{ShortName, count, distance, harmless, span, thousands, who};
+use crate::text::{clock_time, count, distance, harmless, label, span, thousands, who};
 
 /// The most targets on the page. The page of letters has them all.
 const MAX_TARGETS: usize = 20;
@@ -32,8 +32,12 @@ pub fn now(now: &PresentState, is_whole: bool, view: &ViewContext<'_>) -> Markup
         (targets(now, is_whole, view))
         (alarms(now.alarms.as_deref(), view))
         (flow(now, view))
-        (overrides(now.overrides.as_deref(), view))
-        (replays(now, view))
+        @if matches!((&now.overrides, &now.replays), (Some(overrides), Some(replays)) if overrides.is_empty() && replays.is_empty()) {
+            (section("overrides", "Overrides and replays", &html! { p { "No override is in force, and no replay is kept." } }))
+        } @else {
+            (overrides(now.overrides.as_deref(), view))
+            (replays(now, view))
+        }
         (queues(now, view))
         @if let PageHost::Local(LocalConsole { doctor: Some(doctor), .. }) = view.door { (findings(doctor)) }
     }
@@ -42,7 +46,9 @@ pub fn now(now: &PresentState, is_whole: bool, view: &ViewContext<'_>) -> Markup
 fn answer(now: &PresentState, is_whole: bool, view: &ViewContext<'_>) -> Markup {
     let PresentVerdict { level, says, since } = PresentVerdict::of(now, is_whole, view.now);
     let below = html! {
-        @if let Some(since) = since { "Since " (when(since, view.now)) ". " }
+        @if let Some(since) = since {
+            (since.words()) " " (when(since.at(), view.now)) ", at " (clock_time(since.at(), view.now)) ". "
+        }
         @if let Some(worst) = now.targets.first().filter(|_| level == VerdictLevel::Bad) {
             @if let Some(target) = &worst.target {
                 (view.to("What to do", target_page(target)))
@@ -63,6 +69,8 @@ fn tiles(now: &PresentState, is_whole: bool, view: &ViewContext<'_>) -> Markup {
     let arrived: u64 =
         now.queues.iter().filter(|queue| !queue.is_requeue).map(|queue| queue.arriving.sum()).sum();
     let oldest = now.queues.iter().filter_map(|queue| queue.oldest).max();
+    // Metrics come minutes after the letters, if at all.
+    let are_missing = arrived == 0 && now.targets.iter().any(|it| it.came.letters > 0);
     html! {
         dl class="tiles" {
             (tile(level(now.need_you.letters, VerdictLevel::Bad), &bounded(now.need_you), "need you", &html! { "archived in this time, not replayed" }))
@@ -75,8 +83,10 @@ fn tiles(now: &PresentState, is_whole: bool, view: &ViewContext<'_>) -> Markup {
                 @else { "none is hidden for long" }
             }))
             (tile(None, &bounded(now.held), "held", &html! { (held_until(now, is_whole, view)) }))
-            (tile(None, &html! { @if now.queues.is_empty() { "-" } @else { (thousands(delivered)) } }, "delivered by retries", &html! {
+            @let is_unknown = now.queues.is_empty() || are_missing && delivered == 0;
+            (tile(None, &html! { @if is_unknown { "-" } @else { (thousands(delivered)) } }, "delivered by retries", &html! {
                 @if now.queues.is_empty() { "no metrics" }
+                @else if are_missing { "no metric of this time is there yet" }
                 @else { "in this time; " (thousands(arrived)) " came" }
             }))
             @if let Some(left) = now.to_expiry {
@@ -182,23 +192,29 @@ fn target_row(
     is_sample: bool,
     view: &ViewContext<'_>,
 ) -> Markup {
-    let of = Filter::default().with(GroupField::Target, target.target.as_deref().unwrap_or_default());
+    let mut of = Filter::default().with(GroupField::Target, target.target.as_deref().unwrap_or_default());
+    if let (None, Some(topic), 1) = (&target.target, target.topics.first(), target.topics.len()) {
+        // An action cannot name letters by a target that they do not have.
+        of = of.with(GroupField::Topic, topic.as_str());
+    }
     let letters = || ActionObject::Letters { of: of.clone(), since: None, until: None };
-    let topics: Vec<_> = target.topics.iter().map(|topic| ShortName::of(topic).name).collect();
+    let topics: Vec<_> = target.topics.iter().map(|topic| label(topic)).collect();
+    let whole = target.topics.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
     let about = if is_sample { "~ " } else { "" };
     html! {
         tr {
             th scope="row" class="value" {
                 @match &target.target {
                     Some(name) => (view.named(name, PageKind::Group { of: of.clone() })),
-                    None => (view.to("no endpoint is known", PageKind::Group { of: of.clone() })),
+                    None => (view.to("letters without an endpoint", PageKind::Group { of: of.clone() })),
                 }
-                @if !topics.is_empty() { span class="sub" { "of " (topics.join(", ")) } }
+                @if !topics.is_empty() { span class="sub" title=(harmless(&whole)) { "of " (topics.join(", ")) } }
             }
             td { (state(target, view)) }
             td class="value" {
-                @if let Some(says) = target.says() { (says) }
-                @if let Some(code) = &target.error { span class="sub" title=(harmless(code)) { code { (harmless(bare_code(code))) } } }
+                @let says = target.says();
+                @if let Some(says) = &says { (says) }
+                @if let Some(code) = target.error.as_ref().filter(|_| says.is_some()) { span class="sub" title=(harmless(code)) { code { (harmless(bare_code(code))) } } }
             }
             td class="number" {
                 (about) (thousands(target.waiting))
@@ -207,6 +223,13 @@ fn target_row(
             td class="number" { (about) (thousands(target.need_you)) }
             td { (spark(&target.came.parts, part, full)) }
             td class="do" {
+                @if let Some(id) = target.override_id() {
+                    (action(&PageAction { doing: ActionVerb::Release, on: ActionObject::Override(id.to_owned()) }, view.account, view.door))
+                } @else if target.need_you > 0 && target.waiting == 0 && target.target.is_some() {
+                    @let since = Some(view.query.range.at(view.now).0);
+                    @let on = ActionObject::Letters { of: of.clone(), since, until: None };
+                    (action(&PageAction { doing: ActionVerb::Replay, on }, view.account, view.door))
+                }
                 @if target.waiting > 0 && target.target.is_some() {
                     @let act = PageAction { doing: ActionVerb::Retry, on: letters() };
                     @if act.names_its_letters() { (action(&act, view.account, view.door)) " " }
@@ -368,11 +391,11 @@ fn override_row(override_: &Override, view: &ViewContext<'_>) -> Markup {
                 @if let Some(after) = override_.arrived_after { span class="sub" { "arrived " (moment(after)) " or later" } }
             }
             td {
-                @if let Some(end) = override_.end() { (when(end, view.now)) } @else { "it is released" }
+                @if let Some(end) = override_.end() { (when(end, view.now)) } @else { "somebody releases it" }
                 @if override_.at > view.now { span class="sub" { "begins " (when(override_.at, view.now)) } }
-                @else { span class="sub" { "since " (when(override_.at, view.now)) } }
+                @else { span class="sub" { "given " (when(override_.at, view.now)) } }
             }
-            td class="value" { (harmless(&override_.why)) span class="sub" title=(harmless(&override_.by)) { (who(&override_.by)) } }
+            td class="value" { (harmless(&override_.why)) span class="sub" title=(harmless(&override_.by)) { "by " (who(&override_.by)) } }
             td class="do" { (action(&act, view.account, view.door)) }
         }
     }

@@ -94,7 +94,7 @@ async fn now_begins_with_what_fails_and_how_many_letters_need_a_person() {
                 "0"
             ],
             [
-                "no endpoint is known of invoices",
+                "letters without an endpoint of invoices",
                 "archived 20 min ago",
                 "the subscription is gone, or names another dead-letter queue",
                 "0",
@@ -138,7 +138,7 @@ async fn a_letter_that_was_archived_does_not_wait() {
     let (_, _, text) = page(&account, "now").await;
     assert!(text.contains("wait for a retry 0") && !text.contains("failing"), "{text}");
     let (_, _, text) = page(&account, "letter?id=a").await;
-    assert!(text.contains("Letter a was archived: an operator gave them up."), "{text}");
+    assert!(text.contains("Letter a was archived: given up by an operator."), "{text}");
 }
 
 #[tokio::test(start_paused = true)]

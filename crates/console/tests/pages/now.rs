@@ -126,7 +126,7 @@ async fn endpoints_that_are_down_or_back_are_shown() {
         ["payments-worker SQS queue", "back 10 min ago", ""],
     ];
     assert_eq!(found, expected);
-    assert!(text.contains("2 targets are failing. Since 60 min ago . What to do"), "{text}");
+    assert!(text.contains("2 targets are failing. Since 60 min ago , at 11:00 UTC. What to do"), "{text}");
     assert!(!answer.html.contains("S3CR3T"), "{text}");
     cloud.put(&format!("{BUCKET}/{}", recoveries_key(CONTROL)), "no document");
     let (answer, _, text) = page(&shown_by(&config), "now").await;
@@ -173,7 +173,7 @@ async fn metrics_overrides_replays_and_alarms_are_shown() {
     let letters = r#"{"subject":["t"]} arrived before 2026-11-01 11:00:00"#;
     assert_eq!(
         overrides[0][..4],
-        ["hold in-force", letters, "in 60 min since 60 min ago", "the endpoint is down ada"],
+        ["hold in-force", letters, "in 60 min given 60 min ago", "the endpoint is down by ada"],
         "{overrides:?}"
     );
     assert!(text.contains("held 0 ends in 60 min, by ada"), "{text}");
@@ -257,7 +257,7 @@ async fn a_page_without_metrics_says_so_and_shows_the_rest() {
     });
     let (answer, _, text) = page(&shown_by(&config), "now").await;
     assert!(answer.unread[0].starts_with("the metrics (cloudwatch:GetMetricData): "), "{:?}", answer.unread);
-    assert!(text.contains("No override is in force."), "{text}");
+    assert!(text.contains("No override is in force, and no replay is kept."), "{text}");
     assert!(!text.contains("Alarms that are on"), "no alarm is on: {text}");
     assert!(text.contains("No failure is seen, but not everything could be read."), "{text}");
 }

@@ -3,6 +3,7 @@
 use redrive_archive::ArchiveRecord;
 use redrive_console::read::{Alarm, BoundedCount, PresentState, PresentVerdict, VerdictLevel};
 use redrive_core::policy::ArchiveReason::Exhausted;
+use redrive_core::waiting::recoveries_key;
 use redrive_support::{NOW, TestAccount, WORKER, at};
 use serde_json::json;
 
@@ -33,15 +34,18 @@ async fn letters_that_were_replayed_need_nobody() {
     let stored = cloud.objects();
     let lines = stored.values().flat_map(|object| object.lines());
     let records: Vec<ArchiveRecord> = lines.map(|line| serde_json::from_str(line).unwrap()).collect();
-    let first = "2 letters need you.";
+    let first = "2 letters of payments-worker need you: it answers 503.";
     let (found, text) = targets(&cloud).await;
     assert!(text.contains(first) && found[0][1] == "archived 20 min ago", "{found:?} {text}");
     replayed(&cloud, &records[..1]);
     let (found, text) = targets(&cloud).await;
-    assert!(text.contains("1 letter needs you.") && found[0][1] == "archived 20 min ago", "{found:?} {text}");
+    assert!(
+        text.contains("1 letter of payments-worker needs you: ") && found[0][1] == "archived 20 min ago",
+        "{found:?} {text}"
+    );
     replayed(&cloud, &records);
     let (found, text) = targets(&cloud).await;
-    assert!(text.contains("need you 0") && !text.contains("need you."), "{text}");
+    assert!(text.contains("need you 0") && !text.contains("of payments-worker need"), "{text}");
     assert!(found.iter().all(|row| row[1] == "fine"), "{found:?}");
 }
 
@@ -86,6 +90,54 @@ fn what_nobody_can_see_is_watched() {
     for (level, says) in [verdict(&["archived letters"], true), verdict(&[], false)] {
         assert_eq!(level, VerdictLevel::Watch, "{says}");
         assert!(says.starts_with("No failure is seen, but not everything could be read."), "{says}");
+    }
+}
+
+/// Where a single override holds letters, its row releases it, and its group says so, though nobody knows their endpoint.
+#[tokio::test(start_paused = true)]
+async fn a_hold_is_released_where_its_letters_are_shown() {
+    let cloud = TestAccount::new();
+    let held = json!({ "heldBy": "override o1", "target": null });
+    list(&cloud, 5, &[line("a", &held), line("b", &held)]);
+    let release = "redrivectl overrides release o1";
+    let (_, parsed, text) = page(&shown(&cloud), "now").await;
+    let row = rows(&parsed, "1 target").remove(0);
+    assert_eq!(row[0], "letters without an endpoint of payments");
+    assert!(row[1] == "held" && row.last().unwrap().contains(release), "{row:?}");
+    assert!(text.contains("held ≤ 2"), "{text}");
+    let (_, _, text) = page(&shown(&cloud), "group?target=&topic=payments").await;
+    assert!(text.contains("Letters without an endpoint are held."), "{text}");
+    assert!(text.contains(release) && text.contains("held ≤ 2"), "{text}");
+    // Two of them have no common end.
+    list(&cloud, 4, &[line("c", &json!({ "heldBy": "override o2", "target": null }))]);
+    let (_, parsed, _) = page(&shown(&cloud), "now").await;
+    assert!(!rows(&parsed, "1 target").remove(0).last().unwrap().contains("release"));
+}
+
+/// Letters that only need a replay have it in their row.
+#[tokio::test(start_paused = true)]
+async fn archived_letters_are_replayed_from_their_row() {
+    let cloud = TestAccount::new();
+    let failed = SampleOutcome { error: Some("Http503"), target: Some(WORKER), ..end("a", Exhausted) };
+    archive(&cloud, 20, &[failed]).await;
+    let (_, parsed, _) = page(&shown(&cloud), "now").await;
+    let does = rows(&parsed, "1 target").remove(0).pop().unwrap();
+    let replay = format!("redrivectl replay --target {WORKER} --since 2026-11-01T09:00:00Z");
+    assert!(does.contains(&replay), "{does}");
+}
+
+/// What an endpoint failed with before it was back is over. Letters that failed since are said.
+#[tokio::test(start_paused = true)]
+async fn letters_that_fail_after_their_endpoint_is_back_are_said() {
+    for (hidden, says) in [(10, ""), (2, "1 letter failed since: it answers 503 Http503")] {
+        let cloud = TestAccount::new();
+        let endpoint =
+            json!({ "queue": "payments-dlq", "target": WORKER, "recoveredAt": at(NOW - 5 * MINUTE) });
+        let document = json!({ "version": 1, "endpoints": [endpoint] }).to_string();
+        cloud.put(&format!("{BUCKET}/{}", recoveries_key(CONTROL)), &document);
+        list(&cloud, 1, &[line("a", &json!({ "error": "Http503", "hidden": at(NOW - hidden * MINUTE) }))]);
+        let (found, text) = targets(&cloud).await;
+        assert_eq!(found[0][1..], ["back, letters flow 5 min ago", says], "{text}");
     }
 }
 

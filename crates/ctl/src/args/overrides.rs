@@ -44,7 +44,7 @@ pub(crate) struct GiveArgs {
     pub(crate) lasts: Option<u64>,
     /// The reason, which is kept with the override
     // Not a required field in the type, because `archive` has subcommands that need no reason.
-    #[arg(long, value_name = "TEXT", required = true, help_heading = "The override")]
+    #[arg(long, value_name = "TEXT", required_unless_present = "dry_run", help_heading = "The override")]
     pub(crate) why: Option<String>,
     /// Also name a topic, queue or subscription that neither SNS, SQS nor the list of waiting letters knows
     #[arg(long, help_heading = "The override")]

@@ -159,7 +159,8 @@ impl<'a> OverrideRequest<'a> {
             at: now,
             until: None,
             by: self.give.sign.by.clone().unwrap_or_else(|| "?".to_owned()),
-            why: self.give.why.clone().unwrap_or_default(),
+            // Only a dry run needs no reason.
+            why: self.give.why.clone().unwrap_or_else(|| "a dry run".to_owned()),
         };
         self.begun(override_, console)
     }

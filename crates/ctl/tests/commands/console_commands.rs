@@ -87,7 +87,7 @@ async fn every_command_about_one_thing_is_understood() {
         // Without a place the tool asks for one. By then it has accepted the line.
         let told = redrivectl_in(CommandWorld::on(&TestAccount::new()), &words).await;
         assert!(
-            [" is missing", " is unknown"].iter().any(|said| told.err.contains(said)),
+            [" is missing", "which stack?"].iter().any(|said| told.err.contains(said)),
             "{words:?}: {}",
             told.err
         );

@@ -40,9 +40,14 @@ async fn it_says_what_fails_since_when_and_what_to_type_next() {
         row.contains("failing") && row.contains("the queue does not exist") && row.contains('2'),
         "{row}"
     );
-    let next = format!("next: redrivectl retry --target {WORKER} --dry-run --stack payments\n");
-    assert!(ran.out.ends_with(&next), "{}", ran.out);
+    let next = format!("redrivectl retry --target {WORKER} --dry-run --stack payments");
+    let first = "first: Create the queue again, or give the subscription another endpoint.";
+    assert!(ran.out.ends_with(&format!("{first}\nthen: {next}\n")), "{}", ran.out);
     assert!(ran.out.lines().count() <= 12, "{}", ran.out);
+    // It can be typed as it is. It shows the two letters, and does nothing.
+    let words: Vec<_> = next.split(' ').skip(1).collect();
+    let tried = redrivectl_in(world(&cloud), &words).await;
+    assert!(tried.code == 0 && tried.out.contains("2 letters"), "{tried:?}");
     // The largest number comes first, and --wide shows whole names.
     let wide = status(&cloud, &["--wide"]).await.out;
     assert!(wide.find(WORKER).unwrap() < wide.find(BILLING).unwrap(), "{wide}");

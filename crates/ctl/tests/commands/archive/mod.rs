@@ -367,7 +367,7 @@ async fn the_archive_must_be_named_and_be_in_s3() {
     assert_eq!(ran.code, 2);
     assert_eq!(
         ran.err,
-        "redrivectl: --archive (or ARCHIVE) is missing: set it to s3://bucket/prefix or the ARN of a queue\n"
+        "redrivectl: which stack? Give --stack NAME (or REDRIVE_STACK), or --archive (or ARCHIVE)\n"
     );
     let queue = arn(DLQ);
     let ran = redrivectl(&["archive", "list", "--archive", queue.as_str()]).await;

@@ -50,7 +50,7 @@ async fn the_default_place_follows_from_the_archive() {
     redrivectl_in(CommandWorld::on(&cloud), &args).await.text();
     assert_eq!(ids(&cloud).len(), 1);
     for (args, problem) in [
-        (&["overrides"][..], "the control prefix is unknown: give --stack NAME, or --control (or CONTROL)"),
+        (&["overrides"][..], "which stack? Give --stack NAME (or REDRIVE_STACK), or --control (or CONTROL)"),
         (&["overrides", "--archive", "s3://my-bucket"], "the archive has no prefix"),
         (&["overrides", "--archive", DLQ], "--archive (or ARCHIVE) must be s3://bucket/prefix"),
         (&["overrides", "--control", "off"], "CONTROL is off"),
