@@ -44,6 +44,8 @@ pub struct WaitingList<T> {
     bad_lines: u64,
     /// The number of objects that could not be read.
     bad_objects: u64,
+    /// The code with which S3 refused the first of these.
+    refused: Option<String>,
     /// The number of objects that were left out because there were too many.
     left_out: usize,
     /// The endpoints that are back, and how far the list has been claimed for them.
@@ -71,7 +73,8 @@ pub struct WaitingLine<T> {
 enum ListObject {
     Read(String, Vec<u8>),
     Gone(String),
-    Unreadable,
+    /// With the code with which S3 refused it, if it did.
+    Unreadable(Option<String>),
 }
 
 impl<T> Default for WaitingList<T> {
@@ -81,6 +84,7 @@ impl<T> Default for WaitingList<T> {
             seen: HashSet::new(),
             bad_lines: 0,
             bad_objects: 0,
+            refused: None,
             left_out: 0,
             recoveries: Recoveries::default(),
         }
@@ -105,6 +109,12 @@ impl<T> WaitingList<T> {
     #[must_use]
     pub fn unread(&self) -> u64 {
         self.bad_lines + self.bad_objects
+    }
+
+    /// Returns the code with which S3 refused an object in the last reading.
+    #[must_use]
+    pub fn refused(&self) -> Option<&str> {
+        self.refused.as_deref()
     }
 
     /// Returns the number of objects that the last reading left out because of its limits. A queue of which
@@ -188,7 +198,7 @@ impl<T> WaitingList<T> {
     ) {
         let keys = keys.into_iter().map(|(key, _)| key);
         let keys: Vec<_> = keys.filter(|key| !self.seen.contains(key)).collect();
-        self.bad_objects = 0;
+        (self.bad_objects, self.refused) = (0, None);
         let mut objects =
             stream::iter(keys).map(|key| get(control, key)).buffer_unordered(CONCURRENT_LIST_READS);
         while let Some(object) = objects.next().await {
@@ -200,7 +210,10 @@ impl<T> WaitingList<T> {
                 ListObject::Gone(key) => {
                     self.seen.insert(key);
                 }
-                ListObject::Unreadable => self.bad_objects += 1,
+                ListObject::Unreadable(code) => {
+                    self.bad_objects += 1;
+                    self.refused = self.refused.take().or(code);
+                }
             }
             progress(self.letters.len());
         }
@@ -341,14 +354,18 @@ async fn get(control: &ControlObjects, key: String) -> ListObject {
     match control.s3.get_object().bucket(&control.bucket).key(&key).send().await {
         Ok(answer) => {
             let Some(bytes) = body(answer.body, MAX_OBJECT_BYTES).await else {
-                return ListObject::Unreadable;
+                return ListObject::Unreadable(None);
             };
             ListObject::Read(key, bytes)
         }
         Err(error) => {
             // The bucket's lifecycle rule may have deleted the object.
             let is_absent = is_absent(&control.s3, &control.bucket, &key, &error).await;
-            if is_absent { ListObject::Gone(key) } else { ListObject::Unreadable }
+            if is_absent {
+                ListObject::Gone(key)
+            } else {
+                ListObject::Unreadable(Some(failure_of_call(&error).code))
+            }
         }
     }
 }

@@ -6,7 +6,9 @@ use std::fmt::Display;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use redrive_archive::{ArchiveSweep, ArchiveWalk, LetterIdentity, Selection, SweepEnd, WalkItem};
+use redrive_archive::{
+    ArchiveSweep, ArchiveWalk, LetterIdentity, Selection, SweepEnd, UnreadItem, WalkItem, WhyUnread,
+};
 use redrive_aws::control::{ControlObjects, WaitingLine, WaitingList};
 use redrive_core::batch::DocumentRead;
 use redrive_core::endpoint::TargetName;
@@ -85,10 +87,24 @@ pub(crate) fn too_late(what: &str) -> String {
     format!("{what}: not read in time")
 }
 
+/// Names objects and lines that could not be read, and the code with which S3 refused one of them.
+fn in_part(failed: u64, what: &str, refused: Option<&str>) -> String {
+    let refused = refused.map_or(String::new(), |code| format!(" (s3:GetObject: {code})"));
+    format!("{failed} of the objects and lines of {what}{refused}")
+}
+
+/// Returns the code with which S3 refused an object.
+pub(super) fn refusal(bad: &UnreadItem) -> Option<String> {
+    match &bad.why {
+        WhyUnread::Call(failure) => Some(failure.code.clone()),
+        WhyUnread::Late | WhyUnread::Line(_) => None,
+    }
+}
+
 /// Names the parts of the archive that were passed over: those that could not be read, and objects left out
-/// because the page has read its share of bytes.
-pub(super) fn passed_over(failed: u64, left_out: u64) -> impl Iterator<Item = String> {
-    let failed = (failed > 0).then(|| format!("{failed} of the objects and lines of the archive"));
+/// because the page has read its share of bytes. `refused` is the code with which S3 refused one of them.
+pub(super) fn passed_over(failed: u64, refused: Option<&str>, left_out: u64) -> impl Iterator<Item = String> {
+    let failed = (failed > 0).then(|| in_part(failed, "the archive", refused));
     let mib = MAX_ARCHIVE_BYTES >> 20;
     let left_out = (left_out > 0)
         .then(|| format!("{} of the archive: a page reads {mib} MiB at most", count(left_out, "object")));
@@ -195,7 +211,7 @@ impl CollectedLetters {
         let mut walk = ArchiveWalk::over(clients.s3.clone(), &archive.bucket, objects, &selection);
         let mut known = HashSet::new();
         let keys = known_by_keys(of);
-        let mut failed = 0_u64;
+        let (mut failed, mut refused) = (0_u64, None);
         while let Some(found) = walk.next().await {
             match found {
                 WalkItem::Letter(found) => {
@@ -218,13 +234,16 @@ impl CollectedLetters {
                 }
                 WalkItem::Erased(_) => {}
                 WalkItem::Unread(bad) if bad.why.is_gone() => {}
-                WalkItem::Unread(_) => failed += 1,
+                WalkItem::Unread(bad) => {
+                    failed += 1;
+                    refused = refused.or_else(|| refusal(&bad));
+                }
             }
             if self.archived.len() >= MAX_LETTERS_READ {
                 break;
             }
         }
-        self.unread.extend(passed_over(failed, left_out));
+        self.unread.extend(passed_over(failed, refused.as_deref(), left_out));
     }
 }
 
@@ -286,7 +305,7 @@ pub(crate) async fn read_waiting(
         Err(_) => missing.push(too_late(&format!("a part of {what}"))),
     }
     if list.unread() > 0 {
-        missing.push(format!("{} of the objects and lines of {what}", list.unread()));
+        missing.push(in_part(list.unread(), what, list.refused()));
     }
     if list.left_out() > 0 {
         missing.push(format!("older entries of {what}: it is longer than a page can read"));

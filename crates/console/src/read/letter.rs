@@ -13,7 +13,7 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::collect::{
-    MAX_ARCHIVE_BYTES, MAX_ARCHIVE_OBJECTS, passed_over, read_waiting, sweep, too_late, unread,
+    MAX_ARCHIVE_BYTES, MAX_ARCHIVE_OBJECTS, passed_over, read_waiting, refusal, sweep, too_late, unread,
 };
 use super::content::ShownContent;
 use super::index::KeyCounts;
@@ -190,7 +190,7 @@ async fn find(
     };
     let selection = Selection::default();
     let mut walk = ArchiveWalk::over(clients.s3.clone(), &archive.bucket, objects, &selection);
-    let mut failed = 0_u64;
+    let (mut failed, mut refused) = (0_u64, None);
     while let Some(found) = walk.next().await {
         match found {
             WalkItem::Letter(found)
@@ -202,12 +202,15 @@ async fn find(
                 return Err(format!("its record: the letter was erased at {}", erased.record.erased.at));
             }
             WalkItem::Unread(bad) if one.key.is_some() => return Err(format!("its object: {}", bad.why)),
-            WalkItem::Unread(bad) if !bad.why.is_gone() => failed += 1,
+            WalkItem::Unread(bad) if !bad.why.is_gone() => {
+                failed += 1;
+                refused = refused.or_else(|| refusal(&bad));
+            }
             WalkItem::Letter(_) | WalkItem::Erased(_) | WalkItem::Unread(_) => {}
         }
     }
     // The letter may be in an object that was passed over, so "not found" would be wrong.
-    let passed_over: Vec<_> = passed_over(failed, left_out).collect();
+    let passed_over: Vec<_> = passed_over(failed, refused.as_deref(), left_out).collect();
     if passed_over.is_empty() { Ok(None) } else { Err(passed_over.join("; ")) }
 }
 

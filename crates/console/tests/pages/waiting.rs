@@ -174,6 +174,10 @@ async fn what_could_not_be_read_of_a_list_is_said_and_is_no_length() {
         if is_one { SimFault::refuse(403, "AccessDenied", "no") } else { SimFault::Pass }
     });
     let (answer, _, text) = page(&shown(&cloud), "waiting").await;
-    assert_eq!(answer.unread, ["1 of the objects and lines of the list of waiting letters"], "{text}");
+    assert_eq!(
+        answer.unread,
+        ["1 of the objects and lines of the list of waiting letters (s3:GetObject: AccessDenied)"],
+        "{text}"
+    );
     assert!(!text.contains("longer than"), "{text}");
 }
