@@ -232,6 +232,7 @@ fn next_words(state: &PresentState, range: PageRange, now: Timestamp) -> Option<
 #[cfg(test)]
 mod tests {
     use redrive_console::read::{Alarm, TimedCount};
+    use redrive_core::policy::Override;
 
     use super::*;
 
@@ -317,7 +318,17 @@ mod tests {
         let said = text(PresentState { targets: vec![target.clone()], ..PresentState::default() });
         let place = |words: &str| said.find(words).unwrap_or_else(|| panic!("no {words} in {said}"));
         assert!(place("first: Enable the key") < place("then: replay --target"), "{said}");
-        let hold = json!({ "id": "o1", "do": "hold", "match": {}, "at": at, "by": "arn:aws:iam::1:user/ada", "why": "an update" });
+        let hold = Override {
+            id: "o1".to_owned(),
+            action: OverrideAction::Hold,
+            pattern: json!({}),
+            arrived_before: None,
+            arrived_after: None,
+            at,
+            until: None,
+            by: "arn:aws:iam::1:user/ada".to_owned(),
+            why: "an update".to_owned(),
+        };
         let by_override = std::iter::once("override o1".to_owned()).collect();
         let held = FailingTarget {
             held: 1,
@@ -327,7 +338,7 @@ mod tests {
             state: TargetState::Held,
             ..target
         };
-        let overrides = Some(vec![serde_json::from_value(hold).unwrap()]);
+        let overrides = Some(vec![hold]);
         let said = text(PresentState { targets: vec![held], overrides, ..PresentState::default() });
         assert!(said.contains("hold: o1, given 60 min ago by ada, until it is released: an update\nnext: overrides release o1"), "{said}");
     }

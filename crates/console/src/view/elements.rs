@@ -157,6 +157,14 @@ pub(super) fn scale<'p>(counts: impl IntoIterator<Item = &'p [u64]>) -> u64 {
     counts.into_iter().flatten().copied().max().unwrap_or_default()
 }
 
+/// Says when the first and the last of waiting letters are due.
+pub(super) fn next_and_last((next, last): (Timestamp, Timestamp), now: Timestamp) -> String {
+    match (distance(next, now), distance(last, now)) {
+        (next, last) if next == last => format!("next {next}"),
+        (next, last) => format!("next {next}, last {last}"),
+    }
+}
+
 /// Shows counts over time as small bars. A bar is full at `full` letters. Its label repeats in words what the
 /// table does not say.
 pub(super) fn spark(parts: &[u64], part: SignedDuration, full: u64) -> Markup {

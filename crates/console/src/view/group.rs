@@ -6,8 +6,8 @@ use redrive_core::policy::{ArchiveReason, DeliverySpec, Policy, Rule, RuleAction
 
 use super::action_links::{actions as acts, commands_only};
 use super::elements::{
-    ViewContext, bounded, column, filter_text, letters, moment, not_replayed, section, spark, table, tile,
-    value, verdict, when,
+    ViewContext, bounded, column, filter_text, letters, moment, next_and_last, not_replayed, section, spark,
+    table, tile, value, verdict, when,
 };
 use super::groups::{filter, how_counted, until_due};
 use super::link::action;
@@ -20,7 +20,7 @@ use crate::read::{
     TargetState, VerdictLevel, WaitingOne, part_of,
 };
 use crate::schedule::{PendingRetries, Timetable, draw};
-use crate::text::{ShortName, clock, clock_time, count, distance, ends, harmless, label, span, thousands};
+use crate::text::{ShortName, clock, clock_time, count, ends, harmless, label, span, thousands};
 
 /// The function's policy, or the reason why it is unknown.
 pub type KnownPolicy = Result<Policy, String>;
@@ -147,9 +147,8 @@ fn tiles(group: &OneGroup, more: bool, view: &ViewContext<'_>) -> Markup {
                 "of " (letters(group.archived.letters, more)) " archived"
             }))
             (tile(some(group.waiting, VerdictLevel::Watch), &bounded(waits(group.waiting.saturating_sub(held))), "wait for a retry", &html! {
-                @if let Some((next, last)) = group.target.as_ref().and_then(|it| it.due) {
-                    "next " (distance(next, view.now)) @if last > next { ", last " (distance(last, view.now)) }
-                } @else if let Some(since) = group.since { "the first came " (when(since, view.now)) }
+                @if let Some(due) = group.target.as_ref().and_then(|it| it.due) { (next_and_last(due, view.now)) }
+                @else if let Some(since) = group.since { "the first came " (when(since, view.now)) }
                 @else { "none" }
             }))
             @if group.target.is_some() || held > 0 {
@@ -159,7 +158,9 @@ fn tiles(group: &OneGroup, more: bool, view: &ViewContext<'_>) -> Markup {
                 @if let Some((first, _)) = group.archived.seen { "the first " (when(first, view.now)) }
                 @else { "none in this time" }
             }))
-            (tile(None, &spark(&group.archived.parts, part_of(&group.span), 0), "archived over time", &html! {}))
+            @if group.archived.letters > 0 {
+                (tile(None, &spark(&group.archived.parts, part_of(&group.span), 0), "archived over time", &html! {}))
+            }
         }
     }
 }

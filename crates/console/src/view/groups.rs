@@ -192,7 +192,7 @@ pub(super) fn filter(of: &Filter, view: &ViewContext<'_>, page: impl Fn(Filter) 
                     dd {
                         @if text.is_empty() { "(none)" } @else { (harmless(text)) }
                         " "
-                        (view.to("any", page(of.without(field))))
+                        (view.to(&format!("any {}", field.name()), page(of.without(field))))
                     }
                 }
             }

@@ -6,7 +6,8 @@ use redrive_core::policy::{Override, OverrideAction};
 use redrive_replay::{ReplayState, ReplayStatus};
 
 use super::elements::{
-    ViewContext, bounded, column, moment, number, pill, scale, section, spark, table, tile, verdict, when,
+    ViewContext, bounded, column, moment, next_and_last, number, pill, scale, section, spark, table, tile,
+    verdict, when,
 };
 use super::link::action;
 use crate::operator_action::{ActionObject, ActionVerb, PageAction};
@@ -75,10 +76,8 @@ fn tiles(now: &PresentState, is_whole: bool, view: &ViewContext<'_>) -> Markup {
         dl class="tiles" {
             (tile(level(now.need_you.letters, VerdictLevel::Bad), &bounded(now.need_you), "need you", &html! { "archived in this time, not replayed" }))
             (tile(level(now.waits.letters, VerdictLevel::Watch), &bounded(now.waits), "wait for a retry", &html! {
-                @if let Some((next, last)) = now.due {
-                    "next " (distance(next, view.now))
-                    @if last > next { ", last " (distance(last, view.now)) }
-                } @else if view.account.control.is_none() { "not known: no list is kept" }
+                @if let Some(due) = now.due { (next_and_last(due, view.now)) }
+                @else if view.account.control.is_none() { "not known: no list is kept" }
                 @else if !is_whole { "not everything could be read" }
                 @else { "none is hidden for long" }
             }))
