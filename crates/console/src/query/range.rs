@@ -92,3 +92,16 @@ impl PageRange {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Commands have the beginning: no fraction of a second belongs there.
+    #[test]
+    fn a_past_time_begins_at_a_whole_second_and_ends_now() {
+        let now: Timestamp = "2026-11-01T12:00:00.987654321Z".parse().unwrap();
+        let from: Timestamp = "2026-11-01T11:00:00Z".parse().unwrap();
+        assert_eq!(PageRange::Past(60).at(now), (from, now));
+    }
+}

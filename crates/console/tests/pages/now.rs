@@ -9,7 +9,7 @@ use redrive_support::{NOW, TestAccount, at};
 use serde_json::{Value, json};
 
 use super::stand_in::{RecordedRequest, before};
-use super::{BUCKET, CONTROL, MINUTE, local, page, rows, shown_by};
+use super::{BUCKET, CONTROL, MINUTE, line, list, local, page, rows, shown_by};
 
 /// Returns an answer with these values, by the metrics' ids.
 fn metrics(results: &[(&str, &[(i64, f64)])]) -> Vec<u8> {
@@ -246,6 +246,22 @@ async fn what_the_doctor_finds_is_shown_where_the_door_has_asked_it() {
             .html
             .contains("parameter DashboardQueues names.")
     );
+}
+
+/// Metrics come minutes after the letters. Until then a zero would contradict what the page knows.
+#[tokio::test(start_paused = true)]
+async fn metrics_that_are_not_there_yet_are_no_zeros() {
+    let cloud = TestAccount::new();
+    let (config, _) = before(&cloud, |asked| match &*asked.operation {
+        "DescribeAlarms" => Some((200, alarms(&[]))),
+        "GetMetricData" => Some((200, metrics(&[]))),
+        _ => None,
+    });
+    let (_, _, text) = page(&shown_by(&config), "now").await;
+    assert!(text.contains("delivered by retries 0 in this time; 0 came"), "{text}");
+    list(&cloud, 5, &[line("a", &json!({ "error": "Http503" }))]);
+    let (_, _, text) = page(&shown_by(&config), "now").await;
+    assert!(text.contains("delivered by retries - no metric of this time is there yet"), "{text}");
 }
 
 #[tokio::test(start_paused = true)]

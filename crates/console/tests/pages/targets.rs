@@ -2,9 +2,9 @@
 
 use redrive_archive::ArchiveRecord;
 use redrive_console::read::{Alarm, BoundedCount, PresentState, PresentVerdict, VerdictLevel};
-use redrive_core::policy::ArchiveReason::Exhausted;
+use redrive_core::policy::ArchiveReason::{Exhausted, Expiring, Permanent};
 use redrive_core::waiting::recoveries_key;
-use redrive_support::{NOW, TestAccount, WORKER, at};
+use redrive_support::{NOW, SimFault, TestAccount, WORKER, at};
 use serde_json::json;
 
 use super::{BUCKET, CONTROL, MINUTE, SampleOutcome, archive, end, line, list, page, rows, shown};
@@ -112,6 +112,66 @@ async fn a_hold_is_released_where_its_letters_are_shown() {
     list(&cloud, 4, &[line("c", &json!({ "heldBy": "override o2", "target": null }))]);
     let (_, parsed, _) = page(&shown(&cloud), "now").await;
     assert!(!rows(&parsed, "1 target").remove(0).last().unwrap().contains("release"));
+}
+
+/// A verdict on one endpoint is about all letters that need somebody, and the tab's title has it.
+#[tokio::test(start_paused = true)]
+async fn the_one_endpoint_whose_letters_need_somebody_is_named_with_what_it_says() {
+    let failed =
+        |id, reason| SampleOutcome { error: Some("Http503"), target: Some(WORKER), ..end(id, reason) };
+    let cloud = TestAccount::new();
+    archive(&cloud, 20, &[failed("a", Exhausted)]).await;
+    let (_, text) = targets(&cloud).await;
+    assert!(text.starts_with("1 letter of payments-worker needs you: it answers 503."), "{text}");
+    // Of these nobody knows the endpoint: the page reads their key alone.
+    let key =
+        "my-bucket/dead-letters/queue=payments-dlq/date=2026-11-01/20261101T110000.000Z-r.2-n40-r0.jsonl";
+    cloud.put(key, "");
+    let (_, text) = targets(&cloud).await;
+    assert!(text.contains("41 letters need you."), "{text}");
+    let cloud = TestAccount::new();
+    archive(&cloud, 20, &[failed("a", Expiring)]).await;
+    let (_, text) = targets(&cloud).await;
+    let says = "it answers 503, and the dead-letter queue's retention was about to end.";
+    assert!(text.contains(says), "{text}");
+}
+
+/// The same content would be refused again: an edit comes first.
+#[tokio::test(start_paused = true)]
+async fn a_refused_letter_is_edited_before_it_is_replayed() {
+    let refused = |reason| SampleOutcome {
+        error: Some("InvalidMessageContents"),
+        target: Some(WORKER),
+        ..end("a", reason)
+    };
+    for (reason, first, when) in [
+        (Permanent, "What you can do Edit and replay redrivectl", "archived, after an edit"),
+        (Exhausted, "What you can do Replay redrivectl", "archived, when it works again"),
+    ] {
+        let cloud = TestAccount::new();
+        archive(&cloud, 20, &[refused(reason)]).await;
+        let (_, _, text) = page(&shown(&cloud), "letter?id=a").await;
+        assert!(text.contains(first), "{text}");
+        assert!(text.contains("What mends it: Replay the letter with an edited body"), "{text}");
+        let (_, _, text) = page(&shown(&cloud), &format!("group?target={WORKER}")).await;
+        assert!(text.contains(when), "{text}");
+    }
+}
+
+/// Denied objects of the archive are named with what denied them.
+#[tokio::test(start_paused = true)]
+async fn what_s3_refuses_of_the_archive_is_said() {
+    let cloud = TestAccount::new();
+    archive(&cloud, 20, &[end("a", Exhausted)]).await;
+    cloud.script(|call| match &*call.operation {
+        "GetObject" if call.target.contains("date=") => SimFault::refuse(403, "AccessDenied", "no"),
+        _ => SimFault::Pass,
+    });
+    let refused = "1 of the objects and lines of the archive (s3:GetObject: AccessDenied)";
+    for address in ["now", "letter?id=a"] {
+        let (answer, _, text) = page(&shown(&cloud), address).await;
+        assert!(answer.unread.iter().any(|unread| unread == refused), "{address}: {text}");
+    }
 }
 
 /// Letters that only need a replay have it in their row.

@@ -37,6 +37,10 @@ async fn letters_are_counted_by_field_and_by_when_they_are_due() {
         text.contains("A letter stays on the list of waiting letters until it would have been due"),
         "{text}"
     );
+    // Each is for every letter of the account, and says so.
+    for all in ["Retry all now", "Hold all", "Give up all"] {
+        assert!(text.contains(all), "{text}");
+    }
     // 41,400 s in 24 parts are 1,725 s each.
     let due = rows(&parsed, "Letters due in each 28.8 min");
     assert_eq!(due, [["2026-11-01 12:57:30", "2"], ["2026-11-01 16:47:30", "1"]]);

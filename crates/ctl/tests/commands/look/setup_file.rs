@@ -238,7 +238,7 @@ async fn what_only_a_person_knows_is_asked() {
         config: Some(notifier().before(&cloud)),
         answers: true,
         input:
-            "y\nno-such-topic\ntwo topics\nAlarms\n\n\nnobody\noperator, arn:aws:iam::123456789012:user/ada\n"
+            "y\nno-such-topic\ntwo topics\nAlarms\n\n\nnobody\narn:aws:sts::123456789012:assumed-role/operator/ada\noperator, arn:aws:iam::123456789012:user/ada\n"
                 .into(),
         later: 200_000,
         ..CommandWorld::default()
@@ -253,6 +253,7 @@ async fn what_only_a_person_knows_is_asked() {
         "aws sns create-topic --name no-such-topic",
         "Name one topic.",
         "There is no role and no user nobody.",
+        "name its role.",
     ] {
         assert!(ran.err.contains(said), "{}", ran.err);
     }
