@@ -10,6 +10,7 @@ import html
 import json
 import re
 import shlex
+import time
 import urllib.request
 from datetime import UTC, datetime
 from html.parser import HTMLParser
@@ -102,7 +103,7 @@ def key_disabled(incident):
     billing = incident.world.subscribe("billing", incident.topic, incident.deployment.queue_arn)
     error = {"code": "KMS.DisabledException", "class": "action_required"}
     bury(incident.deployment, billing, 5, error=error, targetArn=billing.queue_arn)
-    return billing.name, ["need you: its key cannot be used", "5 letters of", "The first came", "Enable the key"]
+    return billing.name, ["need you: its key is disabled", "5 letters of", "The first came", "Enable the key"]
 
 
 def function_throws(incident):
@@ -147,6 +148,8 @@ def outage_mended(incident):
     for _ in range(3):
         incident.letter(billing)
     billing.repair()
+    # The document has whole seconds.
+    time.sleep(1.1)
     back = datetime.now(UTC)
     queue = incident.deployment.queue_arn.rsplit(":", 1)[1]
     endpoint = {"queue": queue, "target": billing.queue_arn, "recoveredAt": f"{back:%Y-%m-%dT%H:%M:%SZ}"}
@@ -215,9 +218,11 @@ def test_what_is_wrong_stands_at_the_beginning(world, happens):
     assert ran.returncode in ((0, 6) if quiet else (NEEDS_PERSON,)), ran.stdout + ran.stderr
     assert [words for words in says[:2] if words not in ran.stdout and words not in FULL_PAGE_ONLY] == [], ran.stdout
     assert len(ran.stdout.splitlines()) <= 14, ran.stdout
-    # What it says to type next can be typed.
+    # What it says to type next can be typed. An endpoint that asks for time, and one that is back, get no command.
+    typed = [line for line in ran.stdout.splitlines() if line.startswith(("then: ", "next: "))]
+    assert len(typed) == (happens not in (server_throttles, outage_mended)), ran.stdout
     for line in ran.stdout.splitlines():
-        if line.startswith(("then: ", "next: ")) and "release" not in line:
+        if line.startswith(("then: ", "next: ")):
             # A replay leaves out what was stored in the last five seconds.
             wait_until(functools.partial(works, incident.deployment, shlex.split(line)[2:]), 20, f"0 from {line}")
 

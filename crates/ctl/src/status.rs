@@ -138,16 +138,16 @@ impl StatusReport {
     fn numbers(&self) -> String {
         let Self { state, now, .. } = self;
         let range = self.range.name().unwrap_or_else(|| "the time".to_owned());
-        let delivered: u64 = state.queues.iter().map(|queue| queue.delivered.sum()).sum();
         let due = state.due.map_or(String::new(), |(next, last)| {
             match (distance(next, *now), distance(last, *now)) {
                 (next, last) if next == last => format!("  due {next}"),
                 (next, last) => format!("  due {next} to {last}"),
             }
         });
-        let delivered = if state.queues.is_empty() { "-".to_owned() } else { thousands(delivered) };
+        let delivered =
+            state.came_and_delivered().map_or("-".to_owned(), |(_, delivered)| thousands(delivered));
         format!(
-            "need you {}  wait {}{due}  held {}  delivered in {range} {}",
+            "need you {} (of {range})  wait {}{due}  held {}  delivered in {range} {}",
             number(state.need_you),
             number(state.waits),
             number(state.held),
@@ -182,18 +182,19 @@ fn bound(count: BoundedCount) -> &'static str {
 }
 
 fn row(target: &FailingTarget, names: &TableNames, now: Timestamp) -> Vec<String> {
-    let topics = || target.topics.iter().map(|topic| names.name(topic)).collect::<Vec<_>>().join(", ");
-    let name =
-        target.target.as_deref().map_or_else(|| format!("letters of {}", topics()), |name| names.name(name));
-    let since = target.state.since().map_or(String::new(), |since| format!(" {}", distance(since, now)));
+    let of_topic = || match (target.topics.first(), target.topics.len()) {
+        (Some(topic), 1) if !target.without_topic => format!("letters of {}", names.name(topic)),
+        _ => "letters without an endpoint".to_owned(),
+    };
+    let name = target.target.as_deref().map_or_else(of_topic, |name| names.name(name));
+    let state = match target.state {
+        TargetState::Held => format!("{} held", thousands(target.held)),
+        state => {
+            state.time_words(now).map_or(state.name().to_owned(), |words| format!("{} {words}", state.name()))
+        }
+    };
     let says = target.says().unwrap_or_default();
-    vec![
-        name,
-        format!("{}{since}", target.state.name()),
-        says,
-        thousands(target.waiting),
-        thousands(target.need_you),
-    ]
+    vec![name, state, says, thousands(target.waiting), thousands(target.need_you)]
 }
 
 /// Returns the worst target that fails or whose letters need a person.
@@ -205,28 +206,25 @@ fn worst(state: &PresentState) -> Option<&FailingTarget> {
 /// an endpoint asks for time. Where nothing fails, it releases a hold.
 fn next_words(state: &PresentState, range: PageRange, now: Timestamp) -> Option<Vec<String>> {
     let Some(worst) = worst(state) else {
-        let id = state.targets.iter().find_map(FailingTarget::override_id)?;
-        return Some(["overrides", "release", id].map(str::to_owned).to_vec());
+        let mut holds =
+            state.targets.iter().filter_map(|it| it.override_in_force(state.overrides.as_deref(), now));
+        let hold = holds.next()?;
+        return Some(["overrides", "release", &hold.id, "--dry-run"].map(str::to_owned).to_vec());
     };
     let target = worst.target.clone()?;
     if matches!(worst.state, TargetState::Throttles(_)) {
         return None;
     }
-    let mut words = if worst.waiting > 0 {
-        vec!["retry".to_owned(), "--target".to_owned(), target]
+    let since = range.at(now).0.to_string();
+    let words: &[&str] = if worst.waiting > 0 && worst.state.is_failing() {
+        &["retry", "--target", &target, "--dry-run"]
+    } else if worst.all_refused {
+        // The same content would be refused again: these are the records to edit.
+        &["archive", "show", "--target", &target, "--reason", "permanent", "--since", &since, "--json"]
     } else {
-        let since = range.at(now).0.to_string();
-        vec![
-            "replay".to_owned(),
-            "--target".to_owned(),
-            target,
-            "--since".to_owned(),
-            since,
-            "--not-replayed".to_owned(),
-        ]
+        &["replay", "--target", &target, "--since", &since, "--not-replayed", "--dry-run"]
     };
-    words.push("--dry-run".to_owned());
-    Some(words)
+    Some(words.iter().map(|word| (*word).to_owned()).collect())
 }
 
 #[cfg(test)]
@@ -243,6 +241,20 @@ mod tests {
         let unread = unread.iter().map(|it| (*it).to_owned()).collect();
         let next = next_words(&state, range, now).map(|words| words.join(" "));
         StatusReport { stack, state, verdict, unread, next, range, now }
+    }
+
+    fn hold(at: Timestamp) -> Override {
+        Override {
+            id: "o1".to_owned(),
+            action: OverrideAction::Hold,
+            pattern: json!({}),
+            arrived_before: None,
+            arrived_after: None,
+            at,
+            until: None,
+            by: "arn:aws:iam::1:user/ada".to_owned(),
+            why: "an update".to_owned(),
+        }
     }
 
     #[test]
@@ -274,12 +286,16 @@ mod tests {
             state,
             error: None,
             reason: None,
+            all_refused: false,
             topics: std::iter::empty().collect(),
+            without_topic: false,
             waiting,
             held: 0,
             held_by: std::iter::empty().collect(),
+            back_since: None,
             failed_since_back: 0,
             need_you: 2,
+            need_since: None,
             came: TimedCount::default(),
             due: None,
         };
@@ -287,13 +303,21 @@ mod tests {
             |target| report(PresentState { targets: vec![target], ..PresentState::default() }, &[]).next;
         let replay = format!("replay --target {arn} --since 2026-11-01T09:00:00Z --not-replayed --dry-run");
         assert_eq!(next(target(TargetState::GaveUp(at), 0)), Some(replay));
+        let refused = FailingTarget { all_refused: true, ..target(TargetState::GaveUp(at), 0) };
+        let show =
+            format!("archive show --target {arn} --reason permanent --since 2026-11-01T09:00:00Z --json");
+        assert_eq!(next(refused), Some(show));
         let retry = format!("retry --target {arn} --dry-run");
         assert_eq!(next(target(TargetState::Fails(at), 1)), Some(retry));
         assert_eq!(next(target(TargetState::Throttles(at), 1)), None, "it asks for time");
         let by_override = std::iter::once("override o1".to_owned()).collect();
         let held =
             FailingTarget { held: 1, held_by: by_override, need_you: 0, ..target(TargetState::Held, 0) };
-        assert_eq!(next(held), Some("overrides release o1".to_owned()));
+        // It may have ended since: the list keeps a letter until it is due.
+        assert_eq!(next(held.clone()), None);
+        let state =
+            PresentState { targets: vec![held], overrides: Some(vec![hold(at)]), ..PresentState::default() };
+        assert_eq!(report(state, &[]).next, Some("overrides release o1 --dry-run".to_owned()));
     }
 
     /// What mends an endpoint comes before the command that would otherwise fail again. A hold says who gave it, and why.
@@ -306,29 +330,22 @@ mod tests {
             state: TargetState::GaveUp(at),
             error: Some("KMS.DisabledException".to_owned()),
             reason: None,
+            all_refused: false,
             topics: std::iter::empty().collect(),
+            without_topic: false,
             waiting: 0,
             held: 0,
             held_by: std::iter::empty().collect(),
+            back_since: None,
             failed_since_back: 0,
             need_you: 2,
+            need_since: None,
             came: TimedCount::default(),
             due: None,
         };
         let said = text(PresentState { targets: vec![target.clone()], ..PresentState::default() });
         let place = |words: &str| said.find(words).unwrap_or_else(|| panic!("no {words} in {said}"));
         assert!(place("first: Enable the key") < place("then: replay --target"), "{said}");
-        let hold = Override {
-            id: "o1".to_owned(),
-            action: OverrideAction::Hold,
-            pattern: json!({}),
-            arrived_before: None,
-            arrived_after: None,
-            at,
-            until: None,
-            by: "arn:aws:iam::1:user/ada".to_owned(),
-            why: "an update".to_owned(),
-        };
         let by_override = std::iter::once("override o1".to_owned()).collect();
         let held = FailingTarget {
             held: 1,
@@ -338,8 +355,8 @@ mod tests {
             state: TargetState::Held,
             ..target
         };
-        let overrides = Some(vec![hold]);
+        let overrides = Some(vec![hold(at)]);
         let said = text(PresentState { targets: vec![held], overrides, ..PresentState::default() });
-        assert!(said.contains("hold: o1, given 60 min ago by ada, until it is released: an update\nnext: overrides release o1"), "{said}");
+        assert!(said.contains("hold: o1, given 60 min ago by ada, until it is released: an update\nnext: overrides release o1 --dry-run"), "{said}");
     }
 }

@@ -18,8 +18,10 @@ pub fn bare_code(code: &str) -> &str {
 pub struct ErrorWords {
     /// The meaning, as the rest of a sentence: `the queue does not exist`.
     pub says: String,
-    /// What a person does about it. `None` if the endpoint alone can mend it.
+    /// What a person does about it.
     pub mend: &'static str,
+    /// True if letters that wait flow by themselves when the endpoint answers again.
+    pub passes: bool,
     /// True if the endpoint only asks for time.
     pub throttles: bool,
 }
@@ -28,8 +30,10 @@ pub struct ErrorWords {
 #[must_use]
 pub fn error_words(code: &str) -> ErrorWords {
     let bare = bare_code(code);
-    let words = |says: &str, mend| ErrorWords { says: says.to_owned(), mend, throttles: false };
-    let wait = "See with its owner why it does not answer. The letters flow by themselves when it does.";
+    let words =
+        |says: &str, mend| ErrorWords { says: says.to_owned(), mend, passes: false, throttles: false };
+    let passes =
+        |says: &str| ErrorWords { passes: true, ..words(says, "See with its owner why it does not answer.") };
     match bare {
         "NonExistentQueue" | "QueueDoesNotExist" => words(
             "the queue does not exist",
@@ -47,13 +51,13 @@ pub fn error_words(code: &str) -> ErrorWords {
              policy must allow the function's role too.",
             )
         }
-        ENDPOINT_DOWN => words("it is down, and no attempt was made", wait),
-        "Timeout" | CUT_SHORT | DEADLINE_EXCEEDED => words("it does not answer in time", wait),
+        ENDPOINT_DOWN => passes("it is down, and no attempt was made"),
+        "Timeout" | CUT_SHORT | DEADLINE_EXCEEDED => passes("it does not answer in time"),
         FUNCTION_TIMED_OUT => words(
             "the function runs longer than it may",
             "Raise the function's timeout, or mend what it waits for.",
         ),
-        "NoAnswer" => words("it closes the connection without an answer", wait),
+        "NoAnswer" => passes("it closes the connection without an answer"),
         "Unreachable" => words(
             "no connection can be made",
             "See whether the host name and the port are right, and whether a firewall lets the function in.",
@@ -71,11 +75,12 @@ pub fn error_words(code: &str) -> ErrorWords {
         ),
         _ if is_throttle(bare) => ErrorWords {
             throttles: true,
-            ..words(
-                "it takes no more for now",
-                "Wait: the function slows down and tries again by itself. If it lasts, raise the endpoint's limit.",
-            )
+            ..words("it takes no more for now", "If it lasts, raise the endpoint's limit.")
         },
+        "KMS.DisabledException" | "KmsDisabled" => words("its key is disabled", "Enable the key."),
+        "KMS.NotFoundException" | "KmsNotFound" => {
+            words("its key does not exist", "Give it another key, which lets the function's role use it.")
+        }
         _ if is_kms(bare) => words(
             "its key cannot be used",
             "Enable the key, let its policy allow the function's role, and name it in TargetKmsKeyArns.",
@@ -94,16 +99,25 @@ pub fn error_words(code: &str) -> ErrorWords {
             "Raise the queue's MaximumMessageSize, or replay the letter with an edited body.",
         ),
         _ if Failure::of_service(Some(code), None, None).class == FailureClass::Transient => {
-            words("its service fails", wait)
+            passes("its service fails")
         }
         _ => of_status(bare).unwrap_or_else(|| words("it fails", "Look up the code in the runbook.")),
     }
 }
 
-/// Returns what a person does about a failure of an endpoint: as the words of its code, with the endpoint's own names.
+/// Returns what a person does about a failure of an endpoint: as the words of its code, with the endpoint's own names. Only
+/// letters that wait go by themselves.
 #[must_use]
-pub fn mend(code: &str, target: Option<&str>) -> String {
-    let general = || error_words(code).mend.to_owned();
+pub fn mend(code: &str, target: Option<&str>, waits: bool) -> String {
+    let general = || match error_words(code) {
+        ErrorWords { throttles: true, mend, .. } if waits => {
+            format!("Wait: the function slows down and tries again by itself. {mend}")
+        }
+        ErrorWords { passes: true, mend, .. } if waits => {
+            format!("{mend} The letters flow by themselves when it answers again.")
+        }
+        words => words.mend.to_owned(),
+    };
     let Some(Ok(arn)) = target.map(str::parse::<Arn>) else { return general() };
     let parameter = match arn.kind() {
         ArnKind::Queue => "TargetQueueArns",
@@ -115,8 +129,8 @@ pub fn mend(code: &str, target: Option<&str>) -> String {
     match bare_code(code) {
         "AccessDenied" | "AccessDeniedException" | "AuthorizationError" | "AuthorizationErrorException" => {
             format!(
-                "Name it in the stack's parameter {parameter}. If it is named there, see its own policy: in another account that \
-             must allow the function's role too."
+                "Name this target in the stack's parameter {parameter}. If it is named there, see its own policy: in another account \
+             that must allow the function's role too."
             )
         }
         "Unhandled" | FUNCTION_ERROR if arn.kind() == ArnKind::Function => {
@@ -164,13 +178,12 @@ fn of_status(code: &str) -> Option<ErrorWords> {
         401 | 403 => "Let the function in: allow the address that it calls from, or give it what it lacks.",
         404 | 410 => "The path is gone: give the subscription the new URL.",
         413 => "The server takes no message of this size: raise its limit.",
-        429 => {
-            "Wait: the function slows down and tries again by itself. If it lasts, ask its owner whether it can take more."
-        }
+        429 => "If it lasts, ask its owner whether it can take more.",
         400..=499 => "The server refuses the message: see its log.",
-        _ => "See the server's log. The letters flow by themselves when it answers again.",
+        _ => "See the server's log.",
     };
-    Some(ErrorWords { says: format!("it answers {status}"), mend, throttles: status == 429 })
+    let passes = !matches!(status, 300..=499);
+    Some(ErrorWords { says: format!("it answers {status}"), mend, passes, throttles: status == 429 })
 }
 
 #[cfg(test)]
@@ -189,8 +202,20 @@ mod tests {
             (FUNCTION_ERROR, None, "the function's own log,"),
             ("AccessDenied", None, "such as TargetQueueArns"),
         ] {
-            let said = mend(code, target.map(String::as_str));
+            let said = mend(code, target.map(String::as_str), true);
             assert!(said.contains(says), "{code}: {said}");
+        }
+    }
+
+    #[test]
+    fn only_letters_that_wait_go_by_themselves() {
+        for code in ["Http503", "Http429", "Timeout", "ThrottlingException", "ServiceUnavailable"] {
+            assert!(
+                mend(code, None, true).contains("by themselves")
+                    || mend(code, None, true).contains("by itself"),
+                "{code}"
+            );
+            assert!(!mend(code, None, false).contains("sel"), "{code}: {}", mend(code, None, false));
         }
     }
 
@@ -199,8 +224,9 @@ mod tests {
         for (code, says, throttles) in [
             ("AWS.SimpleQueueService.NonExistentQueue", "the queue does not exist", false),
             ("AccessDenied", "a permission is missing", false),
-            ("KMS.DisabledException", "its key cannot be used", false),
-            ("KmsDisabled", "its key cannot be used", false),
+            ("KMS.DisabledException", "its key is disabled", false),
+            ("KmsNotFound", "its key does not exist", false),
+            ("KmsAccessDenied", "its key cannot be used", false),
             ("KMS.ThrottlingException", "it takes no more for now", true),
             ("KmsThrottled", "it takes no more for now", true),
             ("ExpiredToken", "it refuses the function's credentials", false),

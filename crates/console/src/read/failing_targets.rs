@@ -4,14 +4,14 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
-use redrive_core::policy::ArchiveReason;
+use redrive_core::policy::{ArchiveReason, Override};
 use redrive_core::waiting::{ENDPOINT_DOWN, EndpointRecovery};
 
 use super::collect::CollectedLetters;
 use super::error_words::{error_words, mend, reason_words};
 use super::letter_counts::{ChartSpan, TimedCount};
 use super::letters::{ArchivedLetter, WaitingOne};
-use crate::text::count;
+use crate::text::{count, distance, span};
 
 /// An endpoint whose letters fail, wait, or were archived.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,18 +24,26 @@ pub struct FailingTarget {
     pub error: Option<String>,
     /// The reason why the newest letter that needs a person was archived.
     pub reason: Option<String>,
+    /// True if the endpoint has refused the content of every letter that needs a person.
+    pub all_refused: bool,
     /// The names of the letters' topics.
     pub topics: BTreeSet<String>,
+    /// True if some letters name no topic.
+    pub without_topic: bool,
     /// The letters that wait for a retry. A letter stays on the list until it would have been due.
     pub waiting: u64,
     /// The letters that an override or a rule holds.
     pub held: u64,
     /// What holds them: `override <id>`, or `rule <name>`.
     pub held_by: BTreeSet<String>,
-    /// The letters that failed after the endpoint was back.
+    /// When the endpoint was back, if it was down and is not.
+    pub back_since: Option<Timestamp>,
+    /// The letters that failed after it was back.
     pub failed_since_back: u64,
     /// The letters that need a person: archived, and not replayed.
     pub need_you: u64,
+    /// The first arrival of the letters that need a person.
+    pub need_since: Option<Timestamp>,
     /// The letters by the time of their arrival.
     pub came: TimedCount,
     /// When the next and the last of the waiting letters are due.
@@ -92,6 +100,17 @@ impl TargetState {
             Self::Back(_) => "back",
             Self::Fine => "fine",
         }
+    }
+
+    /// Says how long the state has lasted, `for 3 h`, or when it began: `20 min ago`.
+    #[must_use]
+    pub fn time_words(self, now: Timestamp) -> Option<String> {
+        let since = self.since()?;
+        let seconds = now.duration_since(since).as_secs();
+        Some(match u64::try_from(seconds) {
+            Ok(seconds) if self.is_failing() => format!("for {}", span(seconds)),
+            _ => distance(since, now),
+        })
     }
 
     /// Returns the time that the state counts from.
@@ -202,24 +221,33 @@ fn one_target(
     } else {
         flows.map_or(TargetState::Fine, |(at, _)| TargetState::Back(at))
     };
-    let back_at = match state {
-        TargetState::Flows(at) | TargetState::Back(at) => Some(at),
-        _ => None,
+    let back_since = flows.map(|(at, _)| at).filter(|_| down.is_none());
+    let is_back = matches!(state, TargetState::Flows(_) | TargetState::Back(_));
+    let failed_since = || {
+        let failed = retried.iter().filter(|it| is_back && it.hidden > back_since);
+        failed.filter_map(|it| Some((it.hidden, told(&it.fields.error)?)))
     };
-    let failed_since = retried.iter().filter(|it| told(&it.fields.error).is_some() && it.hidden > back_at);
+    // What it failed with before it was back is over.
+    let error = if is_back { failed_since().max().map(|(_, code)| code) } else { error };
+    let newest = need.iter().max_by_key(|it| it.archived);
+    let refused = Some(ArchiveReason::Permanent.name());
     let topics = archived.iter().map(|it| &it.fields).chain(waiting.iter().map(|it| &it.fields));
     let due = retried.iter().map(|letter| letter.due);
     FailingTarget {
         target,
         state,
         error,
-        reason: need.iter().max_by_key(|it| it.archived).and_then(|it| it.fields.reason.clone()),
+        reason: newest.and_then(|it| it.fields.reason.clone()),
+        all_refused: !need.is_empty() && need.iter().all(|it| it.fields.reason.as_deref() == refused),
+        without_topic: topics.clone().any(|fields| fields.topic.is_none()),
         topics: topics.filter_map(|fields| fields.topic.clone()).collect(),
         waiting: retried.len() as u64,
         held: held.len() as u64,
         held_by: held.iter().filter_map(|letter| letter.held_by.clone()).collect(),
-        failed_since_back: back_at.map_or(0, |_| failed_since.count() as u64),
+        back_since,
+        failed_since_back: failed_since().count() as u64,
         need_you: need.len() as u64,
+        need_since: need.iter().map(|it| it.arrived.unwrap_or(it.archived)).min(),
         came,
         due: due.clone().min().zip(due.max()),
     }
@@ -233,12 +261,9 @@ impl FailingTarget {
         let of_reason = self.reason.as_deref().map(|reason| reason_words(reason).to_owned());
         let is_expiring = self.reason.as_deref() == Some(ArchiveReason::Expiring.name());
         match (self.state, of_error, of_reason) {
-            // What it failed with before it was back is over.
             (TargetState::Flows(_) | TargetState::Back(_), error, _) => {
                 let failed = count(self.failed_since_back, "letter");
-                error
-                    .filter(|_| self.failed_since_back > 0)
-                    .map(|error| format!("{failed} failed since: {error}"))
+                error.map(|error| format!("{failed} failed since: {error}"))
             }
             (TargetState::GaveUp(_), Some(error), Some(reason)) if is_expiring => {
                 Some(format!("{error}, and {reason}"))
@@ -251,14 +276,20 @@ impl FailingTarget {
     /// Returns what a person does about it. `None` if no failure is known.
     #[must_use]
     pub fn mend(&self) -> Option<String> {
-        self.error.as_deref().map(|code| mend(code, self.target.as_deref()))
+        self.error.as_deref().map(|code| mend(code, self.target.as_deref(), self.waiting > 0))
     }
 
-    /// Returns the override that holds its letters, if it is a single one.
+    /// Returns the override that holds its letters, if it is a single one of those in force. A letter stays on the list
+    /// with what held it until it is due.
     #[must_use]
-    pub fn override_id(&self) -> Option<&str> {
+    pub fn override_in_force<'o>(
+        &self,
+        overrides: Option<&'o [Override]>,
+        now: Timestamp,
+    ) -> Option<&'o Override> {
         let mut held_by = self.held_by.iter();
-        held_by.next().filter(|_| held_by.next().is_none())?.strip_prefix("override ")
+        let id = held_by.next().filter(|_| held_by.next().is_none())?.strip_prefix("override ")?;
+        overrides?.iter().find(|it| it.id == id && it.at <= now && !it.has_ended(now))
     }
 }
 

@@ -130,6 +130,8 @@ pub struct OneGroup {
     pub need_you: u64,
     /// The state of the target, if the filter names one.
     pub target: Option<FailingTarget>,
+    /// The letters of those that wait that an override or a rule holds.
+    pub held: u64,
     /// The values of the other fields, in archived letters that were read and in waiting letters.
     pub fields: Vec<(GroupField, Vec<CommonValue>)>,
     /// The rule that most of the letters fall under.
@@ -291,6 +293,7 @@ impl OneGroup {
             next: next.clone().min().zip(next.max()),
             need_you: collected.archived.iter().filter(|letter| needs_person_now(letter)).count() as u64,
             target,
+            held: collected.waiting.iter().filter(|letter| letter.held_by.is_some()).count() as u64,
             fields: fields.filter(|(field, values)| is_shown(*field, values)).collect(),
             rule,
             examples: examples.map(|(letter, said)| (letter.clone(), said.clone())).collect(),

@@ -60,6 +60,21 @@ pub struct PresentState {
     pub alarms: Option<Vec<Alarm>>,
 }
 
+impl PresentState {
+    /// Returns the letters that came and those that were delivered in the time, by the metrics. `None` without metrics, and
+    /// where letters came of which no metric tells: metrics come minutes later.
+    #[must_use]
+    pub fn came_and_delivered(&self) -> Option<(u64, u64)> {
+        let own = self.queues.iter().filter(|queue| !queue.is_requeue);
+        let came = own.map(|queue| queue.arriving.sum()).sum();
+        let delivered = self.queues.iter().map(|queue| queue.delivered.sum()).sum();
+        let from = self.span.map_or(Timestamp::MIN, |span| span.from);
+        let mut seen = self.targets.iter().filter_map(|target| target.came.seen);
+        let are_missing = came == 0 && delivered == 0 && seen.any(|(_, last)| last >= from);
+        (!self.queues.is_empty() && !are_missing).then_some((came, delivered))
+    }
+}
+
 /// Reads the present state.
 pub(crate) async fn now(
     account: &ConsoleAccount,

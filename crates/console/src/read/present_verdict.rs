@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 
 use super::failing_targets::{FailingTarget, TargetState};
+use super::letter_counts::BoundedCount;
 use super::now::PresentState;
 use crate::text::{count, label, span};
 
@@ -89,8 +90,13 @@ impl PresentVerdict {
             let is = if alarms == 1 { "is" } else { "are" };
             says.push(format!("{} {is} on.", count(alarms, "alarm")));
             if now.held.letters > 0 {
-                says.push(held(now.held.letters));
+                says.push(held(now.held));
             }
+        }
+        let relapsing = now.targets.iter().find(|it| it.failed_since_back > 0);
+        if let Some(one) = relapsing.filter(|_| !is_bad) {
+            let name = one.target.as_deref().map_or_else(String::new, label);
+            says.push(format!("{name} is back, but {}.", one.says().unwrap_or_default()));
         }
         if says.is_empty() {
             says.push(quiet(now, is_whole));
@@ -102,19 +108,18 @@ impl PresentVerdict {
         }
         let level = if is_bad {
             VerdictLevel::Bad
-        } else if alarms > 0 || !is_whole || now.held.letters > 0 || unreceived(now) > 0 {
+        } else if alarms > 0
+            || relapsing.is_some()
+            || !is_whole
+            || now.held.letters > 0
+            || unreceived(now) > 0
+        {
             VerdictLevel::Watch
         } else {
             VerdictLevel::Fine
         };
         let of_targets = failing.iter().filter_map(|it| it.state.since()).min();
-        let of_archive = now
-            .targets
-            .iter()
-            .filter(|it| it.need_you > 0)
-            .filter_map(|it| it.came.seen)
-            .map(|(first, _)| first)
-            .min();
+        let of_archive = now.targets.iter().filter_map(|it| it.need_since).min();
         let of_alarms = now.alarms.iter().flatten().filter_map(|alarm| alarm.since).min();
         let since = of_targets
             .map(VerdictSince::Failing)
@@ -131,7 +136,8 @@ fn only_one_needs(now: &PresentState) -> Option<(String, String)> {
     // Of a failing one the sentence before has said it.
     let target =
         one.target.as_deref().filter(|_| one.need_you == now.need_you.letters && !one.state.is_failing())?;
-    Some((format!(" of {}", label(target)), one.says().map_or(String::new(), |says| format!(": {says}"))))
+    let says = one.says().filter(|_| matches!(one.state, TargetState::GaveUp(_)));
+    Some((format!(" of {}", label(target)), says.map_or(String::new(), |says| format!(": {says}"))))
 }
 
 fn one_fails(target: &FailingTarget) -> String {
@@ -166,11 +172,11 @@ fn quiet(now: &PresentState, is_whole: bool) -> String {
         }
         (0, 0) => "Nothing is failing, and no letter waits.".to_owned(),
         (0, _) => "Nothing is failing. Letters wait for their retries.".to_owned(),
-        (letters, _) => format!("Nothing is failing. {}", held(letters)),
+        _ => format!("Nothing is failing. {}", held(now.held)),
     }
 }
 
-fn held(letters: u64) -> String {
-    let is = if letters == 1 { "is" } else { "are" };
-    format!("{} {is} held.", count(letters, "letter"))
+fn held(held: BoundedCount) -> String {
+    let is = if held.letters == 1 { "is" } else { "are" };
+    format!("{}{} {is} held.", held.bound.sign(), count(held.letters, "letter"))
 }

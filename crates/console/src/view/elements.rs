@@ -144,7 +144,6 @@ pub(super) fn at_most(number: u64, is_part: bool) -> String {
 /// Says how many archived letters no replay has sent yet, out of `all`.
 pub(super) fn not_replayed(left: UnreplayedCount, all: u64) -> String {
     match left {
-        UnreplayedCount { .. } if all == 0 => "0".to_owned(),
         UnreplayedCount { asked: 0, .. } => "-".to_owned(),
         UnreplayedCount { asked, left } if asked >= all => thousands(left),
         UnreplayedCount { asked, left } => format!("{} of {} read", thousands(left), thousands(asked)),

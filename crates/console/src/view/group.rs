@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use maud::{Markup, PreEscaped, html};
-use redrive_core::policy::{ArchiveReason, DeliverySpec, Policy, Rule, RuleAction};
+use redrive_core::policy::{DeliverySpec, Policy, Rule, RuleAction};
 
 use super::action_links::{actions as acts, commands_only};
 use super::elements::{
@@ -10,7 +10,6 @@ use super::elements::{
     table, tile, value, verdict, when,
 };
 use super::groups::{filter, how_counted, until_due};
-use super::link::action;
 use super::log_query;
 use super::now::state_level;
 use crate::operator_action::{ActionObject, ActionVerb, PageAction};
@@ -119,13 +118,20 @@ fn answer(group: &OneGroup, more: bool, is_whole: bool, view: &ViewContext<'_>) 
     let topics: Vec<_> = target.topics.iter().map(|topic| label(topic)).collect();
     let gave_up = matches!(target.state, TargetState::GaveUp(_));
     let below = html! {
-        @if !kind.is_empty() { (kind) ", from " } @else { "From " }
-        @if topics.len() == 1 { "topic " } @else { "topics " } (topics.join(", "))
+        @if !kind.is_empty() { (kind) }
+        @if !topics.is_empty() {
+            @if kind.is_empty() { "From " } @else { ", from " }
+            @if topics.len() == 1 { "topic " } @else { "topics " } (topics.join(", "))
+        }
         "."
         @if let Some(since) = target.state.since() {
-            @if gave_up { " The last " } @else { " Since " }
+            @if gave_up { " The last was archived " } @else { " Since " }
             (when(since, view.now)) ", at " (clock_time(since, view.now)) "."
-            @if gave_up { " Nothing says whether it works by now." }
+            @match target.back_since.filter(|at| *at > since) {
+                Some(at) if gave_up => { " It took letters again " (when(at, view.now)) "." }
+                None if gave_up && target.target.is_some() => " Nothing says whether it works by now.",
+                _ => {}
+            }
         }
         @if let Some(code) = &target.error { " " code { (harmless(code)) } }
     };
@@ -139,14 +145,17 @@ fn tiles(group: &OneGroup, more: bool, view: &ViewContext<'_>) -> Markup {
         (letters, false) => BoundedCount { letters, bound: CountBound::AtMost },
         (letters, true) => BoundedCount { letters, bound: CountBound::About },
     };
-    let held = group.target.as_ref().map_or(0, |target| target.held);
+    let held = group.held;
     let all = if more { u64::MAX } else { group.archived.letters };
     html! {
         dl class="tiles" {
-            (tile(some(group.need_you, VerdictLevel::Bad), &html! { (not_replayed(group.left, all)) }, "not replayed yet", &html! {
+            @let is_none = group.archived.letters == 0 && !more && view.account.archive.is_some();
+            @let left = if is_none { "0".to_owned() } else { not_replayed(group.left, all) };
+            (tile(some(group.need_you, VerdictLevel::Bad), &html! { (left) }, "not replayed yet", &html! {
                 "of " (letters(group.archived.letters, more)) " archived"
             }))
-            (tile(some(group.waiting, VerdictLevel::Watch), &bounded(waits(group.waiting.saturating_sub(held))), "wait for a retry", &html! {
+            @let waiting = group.waiting.saturating_sub(held);
+            (tile(some(waiting, VerdictLevel::Watch), &bounded(waits(waiting)), "wait for a retry", &html! {
                 @if let Some(due) = group.target.as_ref().and_then(|it| it.due) { (next_and_last(due, view.now)) }
                 @else if let Some(since) = group.since { "the first came " (when(since, view.now)) }
                 @else { "none" }
@@ -171,10 +180,6 @@ fn steps(target: &FailingTarget, group: &OneGroup, view: &ViewContext<'_>) -> Ma
     let act = |doing| PageAction { doing, on: on(None, None) };
     let until = until(view);
     let mend = target.mend().filter(|_| target.state.is_failing() || target.need_you > 0);
-    let is_refused = target.reason.as_deref() == Some(ArchiveReason::Permanent.name());
-    let release = target
-        .override_id()
-        .map(|id| PageAction { doing: ActionVerb::Release, on: ActionObject::Override(id.to_owned()) });
     let flows = matches!(target.state, TargetState::Down(_));
     section(
         "actions",
@@ -182,27 +187,27 @@ fn steps(target: &FailingTarget, group: &OneGroup, view: &ViewContext<'_>) -> Ma
         &html! {
             ol class="steps" {
                 @if let Some(mend) = mend { li { p { strong { "Mend it. " } (harmless(&mend)) } } }
-                @if let Some(release) = &release {
-                    li { p { strong { "Release. " } "An override holds its letters; see on the page Now who gave it, and why." } p { (action(release, view.account, view.door)) } }
-                }
+                @if group.held > 0 { li { p { strong { "Release. " } (held_letters(group, view)) } } }
                 @if target.waiting + target.held > 0 {
                     li {
                         p {
                             strong { "Wait. " }
                             @if target.waiting == 0 {
-                                "Nothing is tried while letters are held. To retry them goes before the hold."
+                                "Nothing is tried while letters are held. Retry now tries them in spite of the hold."
                             } @else if flows {
                                 "When it takes the first letter, the " (thousands(target.waiting))
                                 " that wait begin to flow within a minute, by themselves. Retry now wakes them at once."
-                            } @else {
+                            } @else if target.held == 0 {
                                 "Each letter is retried by its schedule. Retry now wakes them at once."
+                            } @else {
+                                "Each letter that is not held is retried by its schedule. Retry now wakes them at once."
                             }
                         }
                         (acts(&[ActionVerb::Retry, ActionVerb::Hold, ActionVerb::GiveUp].map(act), "An override", view))
                     }
-                } @else {
+                } @else if !target.all_refused {
                     li {
-                        p { strong { "Keep what comes. " } "No letter waits. A hold keeps those that come until it works again." }
+                        p { strong { "Keep what comes. " } "No letter waits. A hold keeps those that come, until it ends or you release it." }
                         (acts(&[act(ActionVerb::Hold)], "An override", view))
                     }
                 }
@@ -211,7 +216,7 @@ fn steps(target: &FailingTarget, group: &OneGroup, view: &ViewContext<'_>) -> Ma
                         p {
                             strong { "Replay" } " the " (letters(group.archived.letters, group.counted.more_than_read()))
                             " that were archived, "
-                            @if is_refused { "after an edit: the page of a letter has its commands" } @else { "when it works again" }
+                            @if target.all_refused { "after an edit: the page of a letter has its commands" } @else { "when it works again" }
                             @if target.need_you > 0 { "; " (thousands(target.need_you)) " of those that were read need you" }
                             "."
                         }
@@ -224,9 +229,18 @@ fn steps(target: &FailingTarget, group: &OneGroup, view: &ViewContext<'_>) -> Ma
     )
 }
 
+/// Says how many letters are held, and where the hold is released: it may hold others too.
+fn held_letters(group: &OneGroup, view: &ViewContext<'_>) -> Markup {
+    let is = if group.held == 1 { "is" } else { "are" };
+    html! {
+        "At most " (count(group.held, "letter")) " " (is) " held. The page " (view.to("Now", PageKind::Now))
+        " says by whom and why, and releases it."
+    }
+}
+
 /// Returns the end of the time range for a replay. A range that ends now has none: letters that are archived while somebody
 /// reads the page belong to it.
-fn until(view: &ViewContext<'_>) -> Option<Timestamp> {
+pub(super) fn until(view: &ViewContext<'_>) -> Option<Timestamp> {
     match view.query.range {
         PageRange::Between(_, to) if to < view.now => Some(to),
         _ => None,
@@ -285,10 +299,7 @@ fn actions(group: &OneGroup, view: &ViewContext<'_>) -> Markup {
         "actions",
         "What you can do",
         &html! {
-            @if let Some(id) = group.target.as_ref().and_then(FailingTarget::override_id) {
-                @let release = PageAction { doing: ActionVerb::Release, on: ActionObject::Override(id.to_owned()) };
-                p { "An override holds them; see on the page Now who gave it, and why: " (action(&release, view.account, view.door)) }
-            }
+            @if group.held > 0 { p { (held_letters(group, view)) } }
             p { "For letters that wait:" }
             (acts(&overrides, "An override", view))
             p { "For letters that were archived in this time:" }

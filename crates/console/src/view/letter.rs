@@ -44,7 +44,7 @@ pub fn letter(
             }
         }
         (answer(letter, id, view))
-        (actions(archived, letter.waiting.as_ref(), view))
+        (actions(archived, letter.waiting.as_ref(), letter.replayed.is_some(), view))
         div class="columns" {
             (section("life", "Its life", &html! {
                 @let events = life(letter, policy);
@@ -106,7 +106,10 @@ fn answer(letter: &LetterHistory, id: &str, view: &ViewContext<'_>) -> Markup {
         };
         let error = waiting.fields.error.as_deref().map(error_words);
         let below = html! {
-            "Next " (when(waiting.due, view.now)) "."
+            @if waiting.held_by.is_some() {
+                "Nothing is tried until it is released, on the page " (view.to("Now", PageKind::Now)) ". It is looked at again "
+                (when(waiting.due, view.now)) "."
+            } @else { "Next " (when(waiting.due, view.now)) "." }
             @if let Some(words) = error { " The last attempt failed: " (words.says) "." }
         };
         return verdict(VerdictLevel::Watch, &says, &below);
@@ -157,12 +160,15 @@ fn values(fields: &LetterFields, view: &ViewContext<'_>) -> Markup {
 fn actions(
     archived: Option<&ArchivedLetter>,
     waiting: Option<&WaitingOne>,
+    is_replayed: bool,
     view: &ViewContext<'_>,
 ) -> Markup {
     if archived.is_none() && waiting.is_none() {
         return html! {};
     }
     let is_both = archived.is_some() && waiting.is_some();
+    let is_over =
+        is_replayed || archived.is_some_and(|it| !it.fields.reason.as_deref().is_none_or(needs_person));
     // The same content would be refused again.
     let is_refused =
         archived.is_some_and(|it| it.fields.reason.as_deref() == Some(ArchiveReason::Permanent.name()));
@@ -188,8 +194,8 @@ fn actions(
                 (acts(&replays.map(act), "A replay", view))
             }
             @let fields = archived.map(|it| &it.fields).or(waiting.map(|it| &it.fields));
-            @if let Some((code, target)) = fields.and_then(|it| Some((it.error.as_deref()?, it.target.as_deref()))) {
-                p class="note" { "What mends it: " (harmless(&mend(code, target))) }
+            @if let Some((code, target)) = fields.filter(|_| !is_over).and_then(|it| Some((it.error.as_deref()?, it.target.as_deref()))) {
+                p class="note" { "What mends it: " (harmless(&mend(code, target, archived.is_none()))) }
             }
             (commands_only(view))
         },
@@ -281,7 +287,11 @@ fn waiting_event(waiting: &WaitingOne, log: &LetterLog) -> TimelineEvent {
         (None, true) if !has_left => ", or sooner if its endpoint is back from an outage",
         _ => "",
     };
-    TimelineEvent { at: Some(waiting.due), says: format!("retry {number} of {of} is due{unless}{sooner}") }
+    let says = match &waiting.held_by {
+        Some(by) => format!("looked at again{unless}; nothing is tried while {by} holds it"),
+        None => format!("retry {number} of {of} is due{unless}{sooner}"),
+    };
+    TimelineEvent { at: Some(waiting.due), says }
 }
 
 /// Returns the outcome with which a listed letter has left its queue, as the log says.

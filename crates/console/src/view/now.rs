@@ -9,6 +9,7 @@ use super::elements::{
     ViewContext, bounded, column, moment, next_and_last, number, pill, scale, section, spark, table, tile,
     verdict, when,
 };
+use super::group::until;
 use super::link::action;
 use crate::operator_action::{ActionObject, ActionVerb, PageAction};
 use crate::page_host::{DoctorProgress, LocalConsole, PageFinding, PageHost};
@@ -18,7 +19,7 @@ use crate::read::{
     Alarm, DANGER_SECONDS, FailingTarget, MetricSeries, PresentState, PresentVerdict, QueueNow, TargetState,
     VerdictLevel, bare_code, part_of,
 };
-use crate::text::{clock_time, count, distance, harmless, label, span, thousands, who};
+use crate::text::{clock_time, count, distance, harmless, label, span, thousands, utc, who};
 
 /// The most targets on the page. The page of letters has them all.
 const MAX_TARGETS: usize = 20;
@@ -66,12 +67,8 @@ fn target_page(target: &str) -> PageKind {
 
 fn tiles(now: &PresentState, is_whole: bool, view: &ViewContext<'_>) -> Markup {
     let level = |letters: u64, bad| (letters > 0).then_some(bad);
-    let delivered: u64 = now.queues.iter().map(|queue| queue.delivered.sum()).sum();
-    let arrived: u64 =
-        now.queues.iter().filter(|queue| !queue.is_requeue).map(|queue| queue.arriving.sum()).sum();
     let oldest = now.queues.iter().filter_map(|queue| queue.oldest).max();
-    // Metrics come minutes after the letters, if at all.
-    let are_missing = arrived == 0 && now.targets.iter().any(|it| it.came.letters > 0);
+    let flow = now.came_and_delivered();
     html! {
         dl class="tiles" {
             (tile(level(now.need_you.letters, VerdictLevel::Bad), &bounded(now.need_you), "need you", &html! { "archived in this time, not replayed" }))
@@ -82,11 +79,10 @@ fn tiles(now: &PresentState, is_whole: bool, view: &ViewContext<'_>) -> Markup {
                 @else { "none is hidden for long" }
             }))
             (tile(None, &bounded(now.held), "held", &html! { (held_until(now, is_whole, view)) }))
-            @let is_unknown = now.queues.is_empty() || are_missing && delivered == 0;
-            (tile(None, &html! { @if is_unknown { "-" } @else { (thousands(delivered)) } }, "delivered by retries", &html! {
+            (tile(None, &html! { @if let Some((_, delivered)) = flow { (thousands(delivered)) } @else { "-" } }, "delivered by retries", &html! {
                 @if now.queues.is_empty() { "no metrics" }
-                @else if are_missing { "no metric of this time is there yet" }
-                @else { "in this time; " (thousands(arrived)) " came" }
+                @else if let Some((came, _)) = flow { "in this time; " (thousands(came)) " came" }
+                @else { "no metric of this time is there yet" }
             }))
             @if let Some(left) = now.to_expiry {
                 @let danger = (left < DANGER_SECONDS).then_some(VerdictLevel::Bad);
@@ -170,7 +166,7 @@ fn targets(now: &PresentState, is_whole: bool, view: &ViewContext<'_>) -> Markup
                 },
                 &html! {
                     @let full = scale(shown.iter().take(MAX_TARGETS).map(|it| it.came.parts.as_slice()));
-                    @for target in shown.iter().take(MAX_TARGETS) { (target_row(target, full, part, now.is_sample, view)) }
+                    @for target in shown.iter().take(MAX_TARGETS) { (target_row(target, full, part, now.is_sample, now.overrides.as_deref(), view)) }
                 },
             ))
         }
@@ -189,10 +185,13 @@ fn target_row(
     full: u64,
     part: SignedDuration,
     is_sample: bool,
+    overrides: Option<&[Override]>,
     view: &ViewContext<'_>,
 ) -> Markup {
     let mut of = Filter::default().with(GroupField::Target, target.target.as_deref().unwrap_or_default());
-    if let (None, Some(topic), 1) = (&target.target, target.topics.first(), target.topics.len()) {
+    if let (None, Some(topic), 1, false) =
+        (&target.target, target.topics.first(), target.topics.len(), target.without_topic)
+    {
         // An action cannot name letters by a target that they do not have.
         of = of.with(GroupField::Topic, topic.as_str());
     }
@@ -222,11 +221,11 @@ fn target_row(
             td class="number" { (about) (thousands(target.need_you)) }
             td { (spark(&target.came.parts, part, full)) }
             td class="do" {
-                @if let Some(id) = target.override_id() {
-                    (action(&PageAction { doing: ActionVerb::Release, on: ActionObject::Override(id.to_owned()) }, view.account, view.door))
-                } @else if target.need_you > 0 && target.waiting == 0 && target.target.is_some() {
+                @if let Some(hold) = target.override_in_force(overrides, view.now) {
+                    (action(&PageAction { doing: ActionVerb::Release, on: ActionObject::Override(hold.id.clone()) }, view.account, view.door))
+                } @else if matches!(target.state, TargetState::GaveUp(_)) && !target.all_refused && target.target.is_some() {
                     @let since = Some(view.query.range.at(view.now).0);
-                    @let on = ActionObject::Letters { of: of.clone(), since, until: None };
+                    @let on = ActionObject::Letters { of: of.clone(), since, until: until(view) };
                     (action(&PageAction { doing: ActionVerb::Replay, on }, view.account, view.door))
                 }
                 @if target.waiting > 0 && target.target.is_some() {
@@ -244,7 +243,9 @@ fn target_row(
 pub(super) fn state(target: &FailingTarget, view: &ViewContext<'_>) -> Markup {
     html! {
         (pill(state_level(target.state), target.state.name()))
-        @if let Some(since) = target.state.since() { span class="sub" { (when(since, view.now)) } }
+        @if let (Some(since), Some(words)) = (target.state.since(), target.state.time_words(view.now)) {
+            span class="sub" { time datetime=(since.to_string()) title={ (utc(since)) " UTC" } { (words) } }
+        }
     }
 }
 
@@ -295,6 +296,7 @@ fn total<'s>(all: impl Iterator<Item = &'s MetricSeries>) -> MetricSeries {
     total
 }
 fn queues(now: &PresentState, view: &ViewContext<'_>) -> Markup {
+    let flow = now.came_and_delivered();
     section(
         "queues",
         "Queues",
@@ -314,7 +316,7 @@ fn queues(now: &PresentState, view: &ViewContext<'_>) -> Markup {
                         (number("not received yet, about"))
                         (number("oldest, received at most twice"))
                     },
-                    &html! { @for queue in &now.queues { (queue_row(queue, view)) } },
+                    &html! { @for queue in &now.queues { (queue_row(queue, flow.is_none(), view)) } },
                 ))
             }
             @if matches!(view.door, PageHost::Widget(_)) && now.queues.iter().all(|queue| queue.is_requeue) {
@@ -325,7 +327,7 @@ fn queues(now: &PresentState, view: &ViewContext<'_>) -> Markup {
     )
 }
 
-fn queue_row(queue: &QueueNow, view: &ViewContext<'_>) -> Markup {
+fn queue_row(queue: &QueueNow, are_missing: bool, view: &ViewContext<'_>) -> Markup {
     let page = PageKind::Groups {
         by: GroupField::Error,
         of: Filter::default().with(GroupField::Queue, &*queue.name),
@@ -338,9 +340,9 @@ fn queue_row(queue: &QueueNow, view: &ViewContext<'_>) -> Markup {
                 // no link.
                 @if queue.is_requeue { (harmless(&queue.name)) " (requeue)" } @else { (view.to(&queue.name, page)) }
             }
-            td class="number" { (thousands(queue.arriving.sum())) }
-            td class="number" { (thousands(queue.delivered.sum())) }
-            td class="number" { (thousands(queue.archived.sum())) }
+            @for series in [&queue.arriving, &queue.delivered, &queue.archived] {
+                td class="number" { @if are_missing { "-" } @else { (thousands(series.sum())) } }
+            }
             td class="number" { (last(&queue.waiting)) }
             td class="number" { (last(&queue.visible)) }
             td class="number" { @if let Some(age) = queue.oldest { (span(age)) } @else { "-" } }

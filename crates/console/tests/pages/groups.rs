@@ -85,10 +85,10 @@ async fn now_begins_with_what_fails_and_how_many_letters_need_a_person() {
     assert_eq!(
         cells,
         [
-            ["payments-worker SQS queue of payments", "failing 3 h ago", "it fails 503", "2", "3"],
+            ["payments-worker SQS queue of payments", "failing for 3 h", "it fails 503", "2", "3"],
             [
                 "payments-billing SQS queue of payments",
-                "failing 3 h ago",
+                "failing for 3 h",
                 "the queue does not exist NonExistentQueue",
                 "1",
                 "0"

@@ -120,8 +120,8 @@ async fn endpoints_that_are_down_or_back_are_shown() {
     let found: Vec<_> = found.iter().map(|row| [&*row[0], &*row[1], &*row[2]]).collect();
     let digest = hook.as_str().rsplit('#').next().unwrap();
     let expected = [
-        ["payments-billing SQS queue", "down 60 min ago", "it answers 503 Http503"],
-        [&format!("hooks.example HTTPS endpoint #{digest}"), "down 30 min ago", "it answers 503 Http503"],
+        ["payments-billing SQS queue", "down for 60 min", "it answers 503 Http503"],
+        [&format!("hooks.example HTTPS endpoint #{digest}"), "down for 30 min", "it answers 503 Http503"],
         ["payments-ledger SQS queue", "back, letters flow 60 s ago", ""],
         ["payments-worker SQS queue", "back 10 min ago", ""],
     ];
@@ -259,7 +259,13 @@ async fn metrics_that_are_not_there_yet_are_no_zeros() {
     });
     let (_, _, text) = page(&shown_by(&config), "now").await;
     assert!(text.contains("delivered by retries 0 in this time; 0 came"), "{text}");
-    list(&cloud, 5, &[line("a", &json!({ "error": "Http503" }))]);
+    list(&cloud, 5, &[line("a", &json!({ "error": "Http503", "since": at(NOW - 200 * MINUTE) }))]);
+    let (_, _, text) = page(&shown_by(&config), "now").await;
+    assert!(
+        text.contains("delivered by retries 0 in this time; 0 came"),
+        "it came more than three hours ago: {text}"
+    );
+    list(&cloud, 4, &[line("b", &json!({ "error": "Http503", "since": at(NOW - 10 * MINUTE) }))]);
     let (_, _, text) = page(&shown_by(&config), "now").await;
     assert!(text.contains("delivered by retries - no metric of this time is there yet"), "{text}");
 }

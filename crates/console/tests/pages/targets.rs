@@ -3,7 +3,7 @@
 use redrive_archive::ArchiveRecord;
 use redrive_console::read::{Alarm, BoundedCount, PresentState, PresentVerdict, VerdictLevel};
 use redrive_core::policy::ArchiveReason::{Exhausted, Expiring, Permanent};
-use redrive_core::waiting::recoveries_key;
+use redrive_core::waiting::{overrides_key, recoveries_key};
 use redrive_support::{NOW, SimFault, TestAccount, WORKER, at};
 use serde_json::json;
 
@@ -37,6 +37,7 @@ async fn letters_that_were_replayed_need_nobody() {
     let first = "2 letters of payments-worker need you: it answers 503.";
     let (found, text) = targets(&cloud).await;
     assert!(text.contains(first) && found[0][1] == "archived 20 min ago", "{found:?} {text}");
+    // The first is the oldest, and nobody has to do anything about it any more.
     replayed(&cloud, &records[..1]);
     let (found, text) = targets(&cloud).await;
     assert!(
@@ -56,18 +57,18 @@ async fn an_attempt_that_was_left_out_is_no_reason() {
     let left_out = line("late", &json!({ "error": "EndpointDown", "since": at(NOW - 10 * MINUTE) }));
     list(&cloud, 5, std::slice::from_ref(&left_out));
     let (found, _) = targets(&cloud).await;
-    assert_eq!(found, [["payments-worker SQS queue of payments", "failing 10 min ago", ""]]);
+    assert_eq!(found, [["payments-worker SQS queue of payments", "failing for 10 min", ""]]);
     list(&cloud, 4, &[left_out, line("early", &json!({ "error": "Http503" }))]);
     let (found, _) = targets(&cloud).await;
     assert_eq!(
         found,
-        [["payments-worker SQS queue of payments", "failing 3 h ago", "it answers 503 Http503"]]
+        [["payments-worker SQS queue of payments", "failing for 3 h", "it answers 503 Http503"]]
     );
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_endpoint_that_asks_for_time_is_throttled() {
-    for (code, state) in [("Http429", "throttled 3 h ago"), ("Http503", "failing 3 h ago")] {
+    for (code, state) in [("Http429", "throttled for 3 h"), ("Http503", "failing for 3 h")] {
         let cloud = TestAccount::new();
         list(&cloud, 5, &[line("a", &json!({ "error": code }))]);
         let (found, text) = targets(&cloud).await;
@@ -100,6 +101,18 @@ async fn a_hold_is_released_where_its_letters_are_shown() {
     let held = json!({ "heldBy": "override o1", "target": null });
     list(&cloud, 5, &[line("a", &held), line("b", &held)]);
     let release = "redrivectl overrides release o1";
+    let overrides = |until| {
+        let one = |id: &str| {
+            json!({ "id": id, "do": "hold", "match": { "origin": ["sns"] }, "at": at(NOW - 10 * MINUTE),
+            "until": at(NOW + until * MINUTE), "by": "ada", "why": "an update" })
+        };
+        json!({ "version": 1, "overrides": [one("o1"), one("o2")] }).to_string()
+    };
+    // The list has a letter until it is due, also one of a hold that has ended.
+    cloud.put(&format!("{BUCKET}/{}", overrides_key(CONTROL)), &overrides(-1));
+    let (_, parsed, _) = page(&shown(&cloud), "now").await;
+    assert_eq!(rows(&parsed, "1 target").remove(0).last().unwrap(), "");
+    cloud.put(&format!("{BUCKET}/{}", overrides_key(CONTROL)), &overrides(5));
     let (_, parsed, text) = page(&shown(&cloud), "now").await;
     let row = rows(&parsed, "1 target").remove(0);
     assert_eq!(row[0], "letters without an endpoint of payments");
@@ -107,7 +120,15 @@ async fn a_hold_is_released_where_its_letters_are_shown() {
     assert!(text.contains("held ≤ 2"), "{text}");
     let (_, _, text) = page(&shown(&cloud), "group?target=&topic=payments").await;
     assert!(text.contains("Letters without an endpoint are held."), "{text}");
-    assert!(text.contains(release) && text.contains("held ≤ 2"), "{text}");
+    assert!(text.contains("At most 2 letters are held. The page Now says by whom and why"), "{text}");
+    assert!(text.contains("wait for a retry 0") && text.contains("held ≤ 2"), "{text}");
+    let (_, _, text) = page(&shown(&cloud), "group?topic=payments").await;
+    assert!(text.contains("wait for a retry 0") && text.contains("held ≤ 2"), "{text}");
+    let (_, _, text) = page(&shown(&cloud), "letter?id=letter-a").await;
+    assert!(
+        text.contains("nothing is tried while override o1 holds it") && !text.contains("is due"),
+        "{text}"
+    );
     // Two of them have no common end.
     list(&cloud, 4, &[line("c", &json!({ "heldBy": "override o2", "target": null }))]);
     let (_, parsed, _) = page(&shown(&cloud), "now").await;
@@ -134,6 +155,38 @@ async fn the_one_endpoint_whose_letters_need_somebody_is_named_with_what_it_says
     let (_, text) = targets(&cloud).await;
     let says = "it answers 503, and the dead-letter queue's retention was about to end.";
     assert!(text.contains(says), "{text}");
+}
+
+/// Where only some were refused, a plain replay is right for the others.
+#[tokio::test(start_paused = true)]
+async fn one_refused_letter_does_not_stand_for_all() {
+    let of = |id, reason| SampleOutcome { error: Some("Http503"), target: Some(WORKER), ..end(id, reason) };
+    let cloud = TestAccount::new();
+    archive(&cloud, 20, &[of("a", Exhausted), of("b", Permanent)]).await;
+    let (_, _, text) = page(&shown(&cloud), &format!("group?target={WORKER}")).await;
+    assert!(text.contains("archived, when it works again"), "{text}");
+    assert!(!text.contains("by themselves"), "archived letters do not: {text}");
+}
+
+/// An endpoint that took letters again after the last one was archived: nothing has to be guessed.
+#[tokio::test(start_paused = true)]
+async fn archived_letters_of_an_endpoint_that_is_back_say_so() {
+    let cloud = TestAccount::new();
+    let failed = SampleOutcome { error: Some("Http503"), target: Some(WORKER), ..end("a", Exhausted) };
+    archive(&cloud, 20, &[failed]).await;
+    let group = format!("group?target={WORKER}");
+    let (_, _, text) = page(&shown(&cloud), &group).await;
+    assert!(
+        text.contains(
+            "The last was archived 20 min ago , at 11:40 UTC. Nothing says whether it works by now."
+        ),
+        "{text}"
+    );
+    let endpoint = json!({ "queue": "payments-dlq", "target": WORKER, "recoveredAt": at(NOW - 5 * MINUTE), "isDone": true });
+    let document = json!({ "version": 1, "endpoints": [endpoint] }).to_string();
+    cloud.put(&format!("{BUCKET}/{}", recoveries_key(CONTROL)), &document);
+    let (_, _, text) = page(&shown(&cloud), &group).await;
+    assert!(text.contains("It took letters again 5 min ago"), "{text}");
 }
 
 /// The same content would be refused again: an edit comes first.
@@ -198,6 +251,8 @@ async fn letters_that_fail_after_their_endpoint_is_back_are_said() {
         list(&cloud, 1, &[line("a", &json!({ "error": "Http503", "hidden": at(NOW - hidden * MINUTE) }))]);
         let (found, text) = targets(&cloud).await;
         assert_eq!(found[0][1..], ["back, letters flow 5 min ago", says], "{text}");
+        let verdict = "payments-worker is back, but 1 letter failed since: it answers 503.";
+        assert_eq!(text.contains(verdict), !says.is_empty(), "{text}");
     }
 }
 

@@ -72,11 +72,13 @@ Exit codes:
 pub(super) const EXIT_CODES_OF_STATUS: &str = "\
 Words:
   letter    a message that could not be delivered, in the dead-letter queue
-  wait      letters that are retried by their schedule; nobody has to do anything
-  need you  letters that were archived and not replayed: they are kept, and not tried any more
+  wait      letters that are retried by their schedule
+  need you  letters that were archived in the time of --range and not replayed: they are kept, and
+            not tried any more
   held      letters that an override or a rule holds: nothing is tried until the hold ends
   failing   letters wait after a failure; since the first of them came
   down      every attempt has failed for two minutes or more
+  throttled the target asks for time: the function slows down by itself
   back      it takes letters again; those that wait are woken
   archived  nothing waits, but letters of this target need you; the last was archived then
   <= ~ >=   at most, about, at least: not everything is counted
