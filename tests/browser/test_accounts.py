@@ -1,5 +1,5 @@
-"""Pages of other accounts: sixty endpoints with the longest names and a million letters, the same account for somebody who
-may read half of it, and a stack in which nothing has happened yet.
+"""Pages of other accounts: sixty endpoints with the longest names and a million letters, the same account for somebody
+who may read half of it, and a stack in which nothing has happened yet.
 """
 
 import json

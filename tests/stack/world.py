@@ -33,7 +33,9 @@ class World:
         """A dead-letter queue that exists before the deployment."""
         return create_queue(self.stack, self.name("own-dlq"), topic_arn)[1]
 
-    def deploy(self, policy, topic_arn, queues=(), functions=(), settings=LOOPBACK, name=None, seconds=30, **parameters):
+    def deploy(
+        self, policy, topic_arn, queues=(), functions=(), settings=LOOPBACK, name=None, seconds=30, **parameters
+    ):
         """`queues` and `functions` are the ones that letters may be sent to, by this test's short names.
 
         An invocation has so many `seconds`, a call four fifths of them: much room, since a target that a busy machine

@@ -182,6 +182,15 @@ pub(super) fn spark(parts: &[u64], part: SignedDuration, full: u64) -> Markup {
 }
 
 impl ViewContext<'_> {
+    /// Returns the end of the time range for a replay. A range that ends now has none: letters that are archived while
+    /// somebody reads the page belong to it.
+    pub(super) fn replay_end(&self) -> Option<Timestamp> {
+        match self.query.range {
+            PageRange::Between(_, to) if to < self.now => Some(to),
+            _ => None,
+        }
+    }
+
     /// Returns a link to another page over the same time range.
     pub(super) fn to(&self, text: &str, page: PageKind) -> Markup {
         link(text, &self.query.to(page), self.door)

@@ -13,7 +13,7 @@ use super::groups::{filter, how_counted, until_due};
 use super::log_query;
 use super::now::state_level;
 use crate::operator_action::{ActionObject, ActionVerb, PageAction};
-use crate::query::{Filter, GroupField, OneLetter, PageKind, PageRange};
+use crate::query::{Filter, GroupField, OneLetter, PageKind};
 use crate::read::{
     ArchivedLetter, BoundedCount, CommonValue, CountBound, FailingTarget, GroupValue, OneGroup, ShownContent,
     TargetState, VerdictLevel, WaitingOne, part_of,
@@ -178,7 +178,7 @@ fn tiles(group: &OneGroup, more: bool, view: &ViewContext<'_>) -> Markup {
 fn steps(target: &FailingTarget, group: &OneGroup, view: &ViewContext<'_>) -> Markup {
     let on = |since, until| ActionObject::Letters { of: group.of.clone(), since, until };
     let act = |doing| PageAction { doing, on: on(None, None) };
-    let until = until(view);
+    let until = view.replay_end();
     let mend = target.mend().filter(|_| target.state.is_failing() || target.need_you > 0);
     let flows = matches!(target.state, TargetState::Down(_));
     section(
@@ -238,15 +238,6 @@ fn held_letters(group: &OneGroup, view: &ViewContext<'_>) -> Markup {
     }
 }
 
-/// Returns the end of the time range for a replay. A range that ends now has none: letters that are archived while somebody
-/// reads the page belong to it.
-pub(super) fn until(view: &ViewContext<'_>) -> Option<Timestamp> {
-    match view.query.range {
-        PageRange::Between(_, to) if to < view.now => Some(to),
-        _ => None,
-    }
-}
-
 fn common(group: &OneGroup, view: &ViewContext<'_>) -> Markup {
     section(
         "fields",
@@ -294,7 +285,8 @@ fn actions(group: &OneGroup, view: &ViewContext<'_>) -> Markup {
     let letters = |since, until| ActionObject::Letters { of: group.of.clone(), since, until };
     let overrides = [ActionVerb::Hold, ActionVerb::Retry, ActionVerb::GiveUp];
     let overrides = overrides.map(|doing| PageAction { doing, on: letters(None, None) });
-    let replay = PageAction { doing: ActionVerb::Replay, on: letters(Some(group.span.from), until(view)) };
+    let replay =
+        PageAction { doing: ActionVerb::Replay, on: letters(Some(group.span.from), view.replay_end()) };
     section(
         "actions",
         "What you can do",

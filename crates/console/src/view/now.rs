@@ -9,7 +9,6 @@ use super::elements::{
     ViewContext, bounded, column, moment, next_and_last, number, pill, scale, section, spark, table, tile,
     verdict, when,
 };
-use super::group::until;
 use super::link::action;
 use crate::operator_action::{ActionObject, ActionVerb, PageAction};
 use crate::page_host::{DoctorProgress, LocalConsole, PageFinding, PageHost};
@@ -225,7 +224,7 @@ fn target_row(
                     (action(&PageAction { doing: ActionVerb::Release, on: ActionObject::Override(hold.id.clone()) }, view.account, view.door))
                 } @else if matches!(target.state, TargetState::GaveUp(_)) && !target.all_refused && target.target.is_some() {
                     @let since = Some(view.query.range.at(view.now).0);
-                    @let on = ActionObject::Letters { of: of.clone(), since, until: until(view) };
+                    @let on = ActionObject::Letters { of: of.clone(), since, until: view.replay_end() };
                     (action(&PageAction { doing: ActionVerb::Replay, on }, view.account, view.door))
                 }
                 @if target.waiting > 0 && target.target.is_some() {
