@@ -1,6 +1,5 @@
 //! One group of letters.
 
-use jiff::Timestamp;
 use maud::{Markup, PreEscaped, html};
 use redrive_core::policy::{DeliverySpec, Policy, Rule, RuleAction};
 
