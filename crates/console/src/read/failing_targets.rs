@@ -289,7 +289,7 @@ impl FailingTarget {
     ) -> Option<&'o Override> {
         let mut held_by = self.held_by.iter();
         let id = held_by.next().filter(|_| held_by.next().is_none())?.strip_prefix("override ")?;
-        overrides?.iter().find(|it| it.id == id && it.at <= now && !it.has_ended(now))
+        overrides?.iter().find(|it| it.id == id && it.at <= now)
     }
 }
 

@@ -4,7 +4,7 @@ use redrive_archive::ArchiveRecord;
 use redrive_console::read::{Alarm, BoundedCount, PresentState, PresentVerdict, VerdictLevel};
 use redrive_core::policy::ArchiveReason::{Exhausted, Expiring, Permanent};
 use redrive_core::waiting::{overrides_key, recoveries_key};
-use redrive_support::{NOW, SimFault, TestAccount, WORKER, at};
+use redrive_support::{NOW, RecordBuilder, SimFault, TestAccount, WORKER, at};
 use serde_json::json;
 
 use super::{BUCKET, CONTROL, MINUTE, SampleOutcome, archive, end, line, list, page, rows, shown};
@@ -44,6 +44,11 @@ async fn letters_that_were_replayed_need_nobody() {
         text.contains("1 letter of payments-worker needs you: ") && found[0][1] == "archived 20 min ago",
         "{found:?} {text}"
     );
+    // What mends it is said of a letter that still needs somebody.
+    for (id, is_said) in [("a", false), ("b", true)] {
+        let (_, _, text) = page(&shown(&cloud), &format!("letter?id={id}")).await;
+        assert_eq!(text.contains("What mends it"), is_said, "{text}");
+    }
     replayed(&cloud, &records);
     let (found, text) = targets(&cloud).await;
     assert!(text.contains("need you 0") && !text.contains("of payments-worker need"), "{text}");
@@ -106,7 +111,7 @@ async fn a_hold_is_released_where_its_letters_are_shown() {
             json!({ "id": id, "do": "hold", "match": { "origin": ["sns"] }, "at": at(NOW - 10 * MINUTE),
             "until": at(NOW + until * MINUTE), "by": "ada", "why": "an update" })
         };
-        json!({ "version": 1, "overrides": [one("o1"), one("o2")] }).to_string()
+        json!({ "version": 1, "overrides": [one("o2"), one("o1")] }).to_string()
     };
     // The list has a letter until it is due, also one of a hold that has ended.
     cloud.put(&format!("{BUCKET}/{}", overrides_key(CONTROL)), &overrides(-1));
@@ -155,6 +160,42 @@ async fn the_one_endpoint_whose_letters_need_somebody_is_named_with_what_it_says
     let (_, text) = targets(&cloud).await;
     let says = "it answers 503, and the dead-letter queue's retention was about to end.";
     assert!(text.contains(says), "{text}");
+}
+
+/// What came before, and was replayed, does not date what needs somebody now.
+#[tokio::test(start_paused = true)]
+async fn the_first_that_needs_somebody_is_none_of_those_that_were_replayed() {
+    let cloud = TestAccount::new();
+    let of = |id, sent| SampleOutcome {
+        error: Some("Http503"),
+        target: Some(WORKER),
+        post: RecordBuilder::envelope(id).sent(sent),
+        ..end(id, Exhausted)
+    };
+    archive(&cloud, 20, &[of("old", NOW - 170 * MINUTE), of("new", NOW - 40 * MINUTE)]).await;
+    let stored = cloud.objects();
+    let lines = stored.values().flat_map(|object| object.lines());
+    let records: Vec<ArchiveRecord> = lines.map(|line| serde_json::from_str(line).unwrap()).collect();
+    let (_, text) = targets(&cloud).await;
+    assert!(text.contains("The first came 2 h 50 min ago"), "{text}");
+    replayed(&cloud, &records[..1]);
+    let (_, text) = targets(&cloud).await;
+    assert!(text.contains("The first came 40 min ago"), "{text}");
+}
+
+/// A link of letters without an endpoint leads to all of them: those without a topic, too.
+#[tokio::test(start_paused = true)]
+async fn letters_without_an_endpoint_are_narrowed_to_a_topic_only_if_all_have_it() {
+    let link = async |cloud: &TestAccount| {
+        let (answer, ..) = page(&shown(cloud), "now").await;
+        answer.html.contains("group?topic=") || answer.html.contains("topic=payments")
+    };
+    let cloud = TestAccount::new();
+    let held = json!({ "heldBy": "rule r", "target": null });
+    list(&cloud, 5, &[line("a", &held)]);
+    assert!(link(&cloud).await);
+    list(&cloud, 4, &[line("b", &json!({ "heldBy": "rule r", "target": null, "topicArn": null }))]);
+    assert!(!link(&cloud).await);
 }
 
 /// Where only some were refused, a plain replay is right for the others.
