@@ -257,6 +257,30 @@ mod tests {
         }
     }
 
+    const WORKER: &str = "arn:aws:sqs:eu-central-1:123456789012:payments-worker";
+
+    /// Returns a target with two letters that need a person.
+    fn target(state: TargetState, waiting: u64) -> FailingTarget {
+        FailingTarget {
+            target: Some(WORKER.to_owned()),
+            state,
+            error: None,
+            reason: None,
+            all_refused: false,
+            topics: std::iter::empty().collect(),
+            without_topic: false,
+            waiting,
+            held: 0,
+            held_by: std::iter::empty().collect(),
+            back_since: None,
+            failed_since_back: 0,
+            need_you: 2,
+            need_since: None,
+            came: TimedCount::default(),
+            due: None,
+        }
+    }
+
     #[test]
     fn a_person_is_needed_by_an_alarm_whatever_could_not_be_seen() {
         let alarm = Alarm { name: "payments-SilentAlarm".to_owned(), says: None, since: None };
@@ -279,26 +303,8 @@ mod tests {
     /// Archived letters are sent again, those of the time that is shown, and each once. Letters that wait come first.
     #[test]
     fn the_next_command_is_about_the_worst_target() {
-        let arn = "arn:aws:sqs:eu-central-1:123456789012:payments-worker";
+        let arn = WORKER;
         let at: Timestamp = "2026-11-01T11:00:00Z".parse().unwrap();
-        let target = |state, waiting| FailingTarget {
-            target: Some(arn.to_owned()),
-            state,
-            error: None,
-            reason: None,
-            all_refused: false,
-            topics: std::iter::empty().collect(),
-            without_topic: false,
-            waiting,
-            held: 0,
-            held_by: std::iter::empty().collect(),
-            back_since: None,
-            failed_since_back: 0,
-            need_you: 2,
-            need_since: None,
-            came: TimedCount::default(),
-            due: None,
-        };
         let next =
             |target| report(PresentState { targets: vec![target], ..PresentState::default() }, &[]).next;
         let replay = format!("replay --target {arn} --since 2026-11-01T09:00:00Z --not-replayed --dry-run");
@@ -325,24 +331,8 @@ mod tests {
     fn what_mends_it_comes_before_the_command() {
         let text = |state| report(state, &[]).text(TextStyle::default());
         let at: Timestamp = "2026-11-01T11:00:00Z".parse().unwrap();
-        let target = FailingTarget {
-            target: Some("arn:aws:sqs:eu-central-1:123456789012:payments-worker".to_owned()),
-            state: TargetState::GaveUp(at),
-            error: Some("KMS.DisabledException".to_owned()),
-            reason: None,
-            all_refused: false,
-            topics: std::iter::empty().collect(),
-            without_topic: false,
-            waiting: 0,
-            held: 0,
-            held_by: std::iter::empty().collect(),
-            back_since: None,
-            failed_since_back: 0,
-            need_you: 2,
-            need_since: None,
-            came: TimedCount::default(),
-            due: None,
-        };
+        let error = Some("KMS.DisabledException".to_owned());
+        let target = FailingTarget { error, ..target(TargetState::GaveUp(at), 0) };
         let said = text(PresentState { targets: vec![target.clone()], ..PresentState::default() });
         let place = |words: &str| said.find(words).unwrap_or_else(|| panic!("no {words} in {said}"));
         assert!(place("first: Enable the key") < place("then: replay --target"), "{said}");
