@@ -5,8 +5,8 @@ who may read half of it, and a stack in which nothing has happened yet.
 import json
 
 import pytest
-from judge import THEMES, WIDTHS, by_keyboard, too_wide
-from test_pages import followed, is_light
+from judge import THEMES, by_keyboard
+from test_pages import at_each_width, followed
 
 from local.console import Served
 from local.deploy import deploy
@@ -43,18 +43,12 @@ def addresses(chromium, doors):
 @pytest.mark.parametrize("theme", THEMES)
 def test_pages_fit_and_are_accessible(addresses, tab, judge, account, theme):
     page, found = tab(color_scheme=theme), {}
-    for address in addresses[account]:
-        page.goto(address)
-        assert is_light(page) == (theme == "light"), address
-        for width in WIDTHS:
-            page.set_viewport_size({"width": width, "height": 900})
-            if wide := too_wide(page):
-                found[address, width, "too wide"] = wide
-            if width == 1280:
-                found |= {(address, rule): said for rule, said in judge.violations(page).items()}
-                most = LONGEST_NOW if address.partition("?")[0].endswith(("/", "now")) else LONGEST
-                if (height := page.evaluate("() => document.documentElement.scrollHeight")) > most:
-                    found[address, "too long"] = height
+    for address, width in at_each_width(page, addresses[account], theme, found):
+        if width == 1280:
+            found.update({(address, rule): said for rule, said in judge.violations(page).items()})
+            most = LONGEST_NOW if address.partition("?")[0].endswith(("/", "now")) else LONGEST
+            if (height := page.evaluate("() => document.documentElement.scrollHeight")) > most:
+                found[address, "too long"] = height
     assert found == {}
 
 

@@ -44,9 +44,8 @@ def test_there_are_links_to_pages_of_every_kind(addresses, served):
     assert {kind_of(served, address) for address in addresses} >= KINDS - {""}
 
 
-@pytest.mark.parametrize("theme", THEMES)
-def test_every_page_fits_and_is_accessible(addresses, tab, judge, theme):
-    page, found = tab(color_scheme=theme), {}
+def at_each_width(page, addresses, theme, found):
+    """Opens each page at each width, and puts what is cut off into `found`."""
     for address in addresses:
         page.goto(address)
         assert is_light(page) == (theme == "light"), address
@@ -54,9 +53,16 @@ def test_every_page_fits_and_is_accessible(addresses, tab, judge, theme):
             page.set_viewport_size({"width": width, "height": 900})
             if wide := too_wide(page):
                 found[address, width, "too wide"] = wide
-            # Its rules but that of contrast do not look at the theme.
-            if width in ((640, 1280) if theme == "light" else (1280,)):
-                found |= {(address, width, rule): said for rule, said in judge.violations(page).items()}
+            yield address, width
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_every_page_fits_and_is_accessible(addresses, tab, judge, theme):
+    page, found = tab(color_scheme=theme), {}
+    for address, width in at_each_width(page, addresses, theme, found):
+        # Its rules but that of contrast do not look at the theme.
+        if width in ((640, 1280) if theme == "light" else (1280,)):
+            found.update({(address, width, rule): said for rule, said in judge.violations(page).items()})
     assert found == {}
 
 
