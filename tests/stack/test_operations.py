@@ -17,6 +17,9 @@ from local.tool import redrivectl
 
 QUICK = policy(retries=3, delay=2, immediate=1)
 
+# A machine that does much besides may not have delivered a letter when the replay looks: that is no reason to stop.
+PATIENT = {"settleSeconds": 3, "threshold": 100}
+
 
 def with_operations(world, **parameters):
     deployment, billing = deployed(world, QUICK)
@@ -120,7 +123,7 @@ def test_replay_function_replays_what_fits_its_time(world):
     deployment, billing, operations = with_operations(world)
     bury(world, deployment, billing, 40)
 
-    wish = {"select": {"reasons": ["exhausted"]}, "rate": 10_000, "ramp": [10, 100], "settleSeconds": 3}
+    wish = {"select": {"reasons": ["exhausted"]}, "rate": 10_000, "ramp": [10, 100], **PATIENT}
     ok, counted = operations.invoke(replay={**wish, "dryRun": True})
     assert (ok, counted["status"], counted["counts"]) == (True, "dryRun", {"sent": 40}), counted
     ok, state = operations.invoke(replay={**wish, "why": "nightly"})
@@ -151,10 +154,10 @@ def test_state_machine_replays_in_steps_by_several_functions(world):
     for hours in range(1, 4):
         bury(world, deployment, billing, 200, hours=hours, first=hours * 200 - 200)
     execution = operations.execute(
-        {"all": True, "rate": 10_000, "ramp": [50, 100], "settleSeconds": 3, "why": "mended"}
+        {"all": True, "rate": 10_000, "ramp": [50, 100], "why": "mended", **PATIENT}
     )
     status, output = operations.ended(execution)
-    assert (status, output["replay"]["status"]) == ("SUCCEEDED", "done"), output
+    assert (status, output["replay"]["status"]) == ("SUCCEEDED", "done"), output["replay"].get("because", output)
     assert output["replay"]["counts"] == {"sent": 600}
     [state] = replays(deployment)
     assert (state["by"], state["request"]["why"]) == (execution, "mended")

@@ -212,12 +212,12 @@ def test_ramp_stops_by_itself_while_letters_come_back_to_the_archive(world):
     deployment, billing = deployed(world, policy(retries=1, delay=1, immediate=1))
     bury(world, deployment, billing, 100)
     billing.unplug()
-    code, state = replay(deployment, "--all", "--ramp", "5,20,100", "--settle", 5)
+    code, state = replay(deployment, "--all", "--ramp", "5,20,100", "--settle", 20)
     assert (code, state["status"], state["counts"], state["step"]) == (4, "stopped", {"sent": 5}, 1)
     assert "5 back in the archive" in state["because"], state["because"]
 
     billing.repair()
-    code, state = replay(deployment, "--resume", state["id"])
+    code, state = replay(deployment, "--resume", state["id"], "--threshold", "100", "--settle", 1)
     assert (code, state["status"], state["counts"]) == (0, "done", {"sent": 100})
     arrived = Copies(billing).wait_for(95)
     # The five that came back are new letters of the archive, of the next generation.
@@ -238,7 +238,8 @@ def test_ramp_stops_by_itself_while_letters_wait_in_the_requeue(world):
     billing.repair()
     arrived = Copies(billing).wait_for(5)
     # Without its id another begins, which says so, and leaves alone what was sent.
-    ran = redrivectl(deployment, "replay", "--yes", "--json", "--rate", 10_000, *ramp, given="")
+    again = ["replay", "--yes", "--json", "--rate", 10_000, *ramp, "--threshold", "100"]
+    ran = redrivectl(deployment, *again, given="")
     assert f"to continue the other one: redrivectl replay --resume {state['id']}" in ran.stderr, ran.stderr
     other = json.loads(ran.stdout)
     assert (ran.returncode, other["status"], other["counts"]) == (0, "done", {"sent": 95, "alreadyReplayed": 5})
