@@ -212,6 +212,7 @@ def deploy(
 
     outputs = create(stack, package_uri, name, template, values)
     deployment = Deployment(stack, name, outputs, code_sha, operator, alarm_period)
+    give_lifecycle(deployment, template, values)
     if "OperatorPolicyArn" in outputs:
         stack.client("iam").attach_user_policy(UserName=f"{name}-operator", PolicyArn=outputs["OperatorPolicyArn"])
     if "RequeueArn" in outputs:
@@ -386,7 +387,7 @@ def permit_replays(deployment):
     replays = f"arn:aws:s3:::{archive}-control/replays/*"
     log = f"arn:aws:logs:{REGION}:{ACCOUNT}:log-group:{deployment.outputs['LogGroupName']}*"
     permissions = [
-        (["s3:ListBucket"], f"arn:aws:s3:::{deployment.outputs['ArchiveBucketName']}"),
+        (["s3:ListBucket", "s3:GetLifecycleConfiguration"], f"arn:aws:s3:::{deployment.outputs['ArchiveBucketName']}"),
         (["s3:GetObject"], f"arn:aws:s3:::{archive}/*"),
         (["s3:GetObject", "s3:PutObject"], replays),
         (["sqs:SendMessage", "sqs:GetQueueAttributes", "sqs:ListQueueTags"], requeue),
@@ -408,6 +409,22 @@ def permit_replays(deployment):
         UserName=f"{deployment.name}-operator",
         PolicyName="replay",
         PolicyDocument=json.dumps(with_batch_names({"Version": "2012-10-17", "Statement": statements})),
+    )
+
+
+def give_lifecycle(deployment, template, values):
+    """Gives the archive's bucket its lifecycle rules: ministack takes them from a call, and not from a template."""
+    if values.get("ExistingArchiveBucket"):
+        return
+    written = template["Resources"]["ArchiveBucket"]["Properties"]["LifecycleConfiguration"]
+    rules = Resolver(template, values).resolve(written)["Rules"]
+    for rule in rules:
+        rule["ID"] = rule.pop("Id")
+        rule["Filter"] = {"Prefix": rule.pop("Prefix", "")}
+        if "ExpirationInDays" in rule:
+            rule["Expiration"] = {"Days": int(rule.pop("ExpirationInDays"))}
+    deployment.stack.client("s3").put_bucket_lifecycle_configuration(
+        Bucket=deployment.outputs["ArchiveBucketName"], LifecycleConfiguration={"Rules": rules}
     )
 
 

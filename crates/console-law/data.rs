@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 
 use aws_config::{BehaviorVersion, SdkConfig};
 use jiff::{SignedDuration, Timestamp};
+use redrive_archive::ArchiveRetention;
 use redrive_aws::clock::InstanceClock;
 use redrive_console::read::{
     Alarm, ArchivedLetter, BoundedCount, ChartSpan, CommonValue, CountBound, CountMethod, FailingTarget,
@@ -305,6 +306,8 @@ fn happens(text: &str) -> PresentState {
         further: 1,
         targets: vec![target(text), FailingTarget { target: None, state: TargetState::Held, ..target(text) }],
         need_you: BoundedCount { letters: 3, bound: CountBound::AtMost },
+        retention: Some(ArchiveRetention::Days(90)),
+        kept_until: Some(now()),
         waits: BoundedCount { letters: 2, bound: CountBound::About },
         held: BoundedCount { letters: 1, bound: CountBound::AtLeast },
         due: Some((now(), now() + SignedDuration::from_hours(1))),

@@ -137,6 +137,11 @@ impl TestAccount {
         self.aws.act("test", |it, _| (it.sns.page, it.s3.page) = (entries, entries));
     }
 
+    /// Makes S3 delete the objects of a bucket whose keys have this prefix after so many days.
+    pub fn expire(&self, bucket: &str, prefix: &str, days: u32) {
+        self.aws.act("test", |it, _| it.s3.expire(bucket, prefix, days));
+    }
+
     /// Makes S3 deny access to objects that do not exist, as it does to those who may not list the bucket.
     pub fn deny_missing_objects(&self) {
         self.aws.act("test", |it, _| it.s3.denies_missing = true);

@@ -18,6 +18,7 @@ PAGES = ("now", "groups", "group", "waiting")
 READ_ONLY = {
     "s3:ListBucket",
     "s3:GetObject",
+    "s3:GetLifecycleConfiguration",
     "cloudwatch:GetMetricData",
     "cloudwatch:DescribeAlarms",
     "lambda:GetFunctionConfiguration",

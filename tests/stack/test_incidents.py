@@ -30,6 +30,8 @@ from local.tool import redrivectl
 READ = 1500
 # Words that only the pages have.
 FULL_PAGE_ONLY = ("until it is released, by the demo",)
+# How long there is to mend it: nothing that is archived is lost before.
+KEPT = re.compile(r"kept (until 20\d\d-\d\d-\d\d|for 365 days)")
 # The exit code of `redrivectl status` where somebody is needed.
 NEEDS_PERSON = 7
 # One attempt at once, then each hour: letters wait.
@@ -207,6 +209,7 @@ def test_what_is_wrong_stands_at_the_beginning(world, happens):
             read += get(urljoin(served.url, html.unescape(first))).beginning()
     missing = [words for words in [target, *says] if words not in read]
     assert missing == [], read
+    assert KEPT.search(read), read
 
     def told():
         ran = redrivectl(incident.deployment, "status", "--stack", incident.deployment.name)
@@ -219,6 +222,7 @@ def test_what_is_wrong_stands_at_the_beginning(world, happens):
     quiet = quiet and "alarms: " not in ran.stdout
     assert ran.returncode in ((0, 6) if quiet else (NEEDS_PERSON,)), ran.stdout + ran.stderr
     assert [words for words in says[:2] if words not in ran.stdout and words not in FULL_PAGE_ONLY] == [], ran.stdout
+    assert KEPT.search(ran.stdout), ran.stdout
     assert len(ran.stdout.splitlines()) <= 14, ran.stdout
     # What it says to type next can be typed. An endpoint that asks for time, and one that is back, get no command.
     typed = [line for line in ran.stdout.splitlines() if line.startswith(("then: ", "next: "))]

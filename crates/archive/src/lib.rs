@@ -14,6 +14,7 @@ mod object;
 mod queue;
 mod read;
 mod record;
+mod retention;
 mod select;
 mod selection_times;
 mod store;
@@ -34,6 +35,7 @@ pub use record::{
     ArchiveRecord, RECORD_VERSION, RecordedAttribute, RecordedCause, RecordedError, RecordedMessage,
     RecordedRetry,
 };
+pub use retention::{ArchiveRetention, LifecycleEffect, LifecycleRule, lifecycle_rules};
 pub use select::{LetterPattern, SelectedCount, Selection};
 pub use store::{Archive, ArchiveInvocation};
 pub use sweep::{ArchiveSweep, SweepEnd};

@@ -156,6 +156,12 @@ pub fn utc(at: Timestamp) -> String {
     at.to_zoned(TimeZone::UTC).strftime("%Y-%m-%d %H:%M:%S").to_string()
 }
 
+/// Writes the day of a time in UTC: `2026-11-01`.
+#[must_use]
+pub fn utc_day(at: Timestamp) -> String {
+    at.to_zoned(TimeZone::UTC).strftime("%Y-%m-%d").to_string()
+}
+
 /// Writes `100015` as `100,015`.
 #[must_use]
 pub fn thousands(number: u64) -> String {

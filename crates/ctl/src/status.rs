@@ -57,6 +57,7 @@ impl CommandResult for StatusReport {
         let mut lines =
             vec![format!("{}: {}{since}", harmless(stack), harmless(&verdict.says)), String::new()];
         lines.push(self.numbers());
+        lines.extend(state.kept_words().map(|kept| format!("archived letters are {kept}")));
         lines.extend(state.to_expiry.map(|left| format!("the first letter expires in {}", span(left))));
         let shown: Vec<_> = state.targets.iter().filter(|it| it.state != TargetState::Fine).collect();
         if !shown.is_empty() {
@@ -97,7 +98,7 @@ impl CommandResult for StatusReport {
         json!({
             "stack": stack, "level": level, "says": verdict.says, "since": verdict.since.map(VerdictSince::at),
             "needYou": count(state.need_you), "waiting": count(state.waits), "held": count(state.held),
-            "secondsToExpiry": state.to_expiry,
+            "secondsToExpiry": state.to_expiry, "keptUntil": state.kept_until,
             "targets": state.targets.iter().map(target).collect::<Value>(),
             "alarms": state.alarms.iter().flatten().map(|alarm| json!(alarm.name)).collect::<Value>(),
             "notSeen": unread.iter().map(String::as_str).chain(state.blind.iter().copied()).collect::<Vec<_>>(),

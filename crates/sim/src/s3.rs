@@ -25,6 +25,9 @@ pub struct S3 {
     buckets: BTreeMap<String, BTreeMap<String, SimObject>>,
     /// The buckets with versions.
     versions: BTreeMap<String, BucketVersions>,
+    /// The lifecycle rules of buckets: the prefix of keys, and the days after which S3 deletes their objects. Nothing is
+    /// deleted here.
+    expirations: BTreeMap<String, Vec<(String, u32)>>,
     /// The number of entries on a page of a listing, if a world wants smaller pages than S3's.
     pub page: usize,
     /// True if S3 denies access to an object that does not exist, as it does to those who may not list the bucket.
@@ -100,7 +103,13 @@ pub struct SimListing {
 
 impl Default for S3 {
     fn default() -> Self {
-        Self { buckets: BTreeMap::new(), versions: BTreeMap::new(), page: MAX_KEYS, denies_missing: false }
+        Self {
+            buckets: BTreeMap::new(),
+            versions: BTreeMap::new(),
+            expirations: BTreeMap::new(),
+            page: MAX_KEYS,
+            denies_missing: false,
+        }
     }
 }
 
@@ -119,6 +128,22 @@ impl S3 {
     /// Removes an object, as a lifecycle rule or an operator does.
     pub fn remove(&mut self, (bucket, key): (&str, &str)) {
         self.buckets.get_mut(bucket).and_then(|objects| objects.remove(key));
+    }
+
+    /// Adds a lifecycle rule. Creates the bucket if needed.
+    pub fn expire(&mut self, bucket: &str, prefix: &str, days: u32) {
+        self.create(bucket);
+        self.expirations.entry(bucket.to_owned()).or_default().push((prefix.to_owned(), days));
+    }
+
+    /// Returns the lifecycle rules of a bucket: prefixes and days.
+    ///
+    /// # Errors
+    ///
+    /// `NoSuchBucket`.
+    pub fn expirations(&self, bucket: &str) -> Result<&[(String, u32)], Error> {
+        self.objects(bucket).ok_or_else(no_bucket)?;
+        Ok(self.expirations.get(bucket).map(Vec::as_slice).unwrap_or_default())
     }
 
     /// Returns every bucket's name with its objects by key.

@@ -1,26 +1,30 @@
 //! The present state: failing targets, metrics by queue, overrides, replays, alarms.
 
 use jiff::Timestamp;
+use redrive_archive::{ArchiveRetention, lifecycle_rules};
+use redrive_aws::clients::failure_of_call;
 use redrive_core::policy::Override;
 use redrive_replay::{ReplayState, StoredReplays};
 use tokio::time::timeout_at;
 
 use super::collect::{
     CollectedLetters, REQUESTS as COLLECT_REQUESTS, collect, read_overrides, read_recoveries, too_late,
+    unread,
 };
 use super::failing_targets::{FailingTarget, failing_targets, needs_person};
-use super::letter_counts::{BoundedCount, ChartSpan, CountBound};
+use super::letter_counts::{BoundedCount, ChartSpan, CountBound, TimedCount};
 use super::queue_metrics::{MAX_QUEUES, MetricsRead, QueueNow, metrics};
 use super::stack_alarms::{Alarm, MAX_ALARMS, alarms};
 use super::time_limits::PageDeadlines;
 use crate::account::{BucketPrefix, ConsoleAccount, ConsoleClients};
 use crate::query::Filter;
+use crate::text::{count, utc_day};
 
 /// The most replays whose state is read.
 const MAX_REPLAYS: usize = 8;
 
-/// The most requests for this page: letters, metrics twice, alarms, overrides, the function's configuration, the listing
-/// of replays, their states, the endpoints, and a few repeats.
+/// The most requests for this page: letters, metrics twice, alarms, overrides, the archive's lifecycle, the listing of
+/// replays, their states, the endpoints, and a few repeats.
 pub(crate) const REQUESTS: u32 = COLLECT_REQUESTS + 7 + 9 + 4;
 
 /// The present state.
@@ -37,6 +41,10 @@ pub struct PresentState {
     pub targets: Vec<FailingTarget>,
     /// The letters that need a person: archived in the time range, not on purpose, and not replayed.
     pub need_you: BoundedCount,
+    /// How long the archive keeps letters; `None` if it is no bucket, or could not be read.
+    pub retention: Option<ArchiveRetention>,
+    /// The time before which S3 deletes none of the letters that need a person, by the retention.
+    pub kept_until: Option<Timestamp>,
     /// The letters that wait for a retry.
     pub waits: BoundedCount,
     /// The letters that an override or a rule holds.
@@ -61,6 +69,19 @@ pub struct PresentState {
 }
 
 impl PresentState {
+    /// Says until when the archive keeps the letters that need a person, or else how long it keeps letters.
+    #[must_use]
+    pub fn kept_words(&self) -> Option<String> {
+        Some(match (self.retention?, self.kept_until) {
+            (ArchiveRetention::Unlimited, _) => "kept until somebody deletes them".to_owned(),
+            (ArchiveRetention::Days(_), Some(end)) => format!("kept until {}", utc_day(end)),
+            (ArchiveRetention::Days(days), None) => format!("kept for {}", count(days.into(), "day")),
+            (ArchiveRetention::Differs, _) => {
+                "kept for times that differ by the bucket's lifecycle rules".to_owned()
+            }
+        })
+    }
+
     /// Returns the letters that came and those that were delivered in the time, by the metrics. `None` without metrics, and
     /// where letters came of which no metric tells: metrics come minutes later.
     #[must_use]
@@ -83,13 +104,14 @@ pub(crate) async fn now(
     times: PageDeadlines,
 ) -> (PresentState, Vec<String>) {
     let all = Filter::default();
-    let (collected, queues, recoveries, overrides, replays, alarms) = tokio::join!(
+    let (collected, queues, recoveries, overrides, replays, alarms, retention) = tokio::join!(
         Box::pin(collect(account, clients, &all, span, times)),
         timeout_at(times.end, metrics(account, clients, span)),
         read_recoveries(account, clients, times.end),
         read_overrides(account, clients, times.end),
         timeout_at(times.end, replays(account, clients)),
         timeout_at(times.end, alarms(account, clients)),
+        timeout_at(times.end, retention(account, clients)),
     );
     let mut unread = collected.unread.clone();
     let queues = keep(queues.unwrap_or_else(|_| Err(too_late("the metrics"))), &mut unread);
@@ -120,12 +142,16 @@ pub(crate) async fn now(
     if alarms.as_ref().is_some_and(|(_, more)| *more) {
         unread.push(format!("alarms beyond the first {MAX_ALARMS} of this prefix"));
     }
+    let retention = retention.unwrap_or_else(|_| Err(too_late("the lifecycle of the archive's bucket")));
+    let retention = keep(retention, &mut unread).flatten();
     let MetricsRead { queues, to_expiry, .. } = queues.unwrap_or_default();
     let now = PresentState {
         queues,
         to_expiry,
         further: account.queues.len().saturating_sub(MAX_QUEUES),
         need_you: need_you(&collected, account.archive.is_some()),
+        retention,
+        kept_until: first_needing(&collected).and_then(|first| retention?.end(first)),
         waits: listed(targets.iter().map(|it| it.waiting).sum(), is_part),
         held: listed(targets.iter().map(|it| it.held).sum(), is_part),
         blind: blind(account),
@@ -141,15 +167,36 @@ pub(crate) async fn now(
     (now, unread)
 }
 
+/// Returns the counts of the letters that the archive's keys say need a person, or of which they do not tell.
+fn needing(collected: &CollectedLetters) -> impl Iterator<Item = &TimedCount> {
+    let groups = collected.index.groups.iter();
+    groups.filter(|(key, _)| key.reason.as_deref().is_none_or(needs_person)).map(|(_, count)| count)
+}
+
+/// Returns when the first of the letters that need a person was archived.
+fn first_needing(collected: &CollectedLetters) -> Option<Timestamp> {
+    needing(collected).filter_map(|count| count.seen).map(|(first, _)| first).min()
+}
+
+/// Reads how long the archive's bucket keeps letters.
+async fn retention(
+    account: &ConsoleAccount,
+    clients: &ConsoleClients,
+) -> Result<Option<ArchiveRetention>, String> {
+    let Some(BucketPrefix { bucket, prefix }) = &account.archive else { return Ok(None) };
+    let rules = lifecycle_rules(&clients.s3, bucket).await;
+    let rules = rules.map_err(|error| unread("s3:GetLifecycleConfiguration", &failure_of_call(&error)))?;
+    Ok(Some(ArchiveRetention::of(&rules, prefix)))
+}
+
 /// Counts the letters that need a person: those that the archive's keys count, less those of which it is known that a replay
 /// has sent them.
 fn need_you(collected: &CollectedLetters, is_read: bool) -> BoundedCount {
     let CollectedLetters { index, more, archived, .. } = collected;
-    let of_keys = index.groups.iter().filter(|(key, _)| key.reason.as_deref().is_none_or(needs_person));
-    let all: u64 = of_keys.map(|(_, count)| count.letters).sum();
-    let needing = archived.iter().filter(|it| it.fields.reason.as_deref().is_none_or(needs_person));
+    let all: u64 = needing(collected).map(|count| count.letters).sum();
+    let of_those_read = archived.iter().filter(|it| it.fields.reason.as_deref().is_none_or(needs_person));
     let (mut asked, mut sent) = (0_u64, 0_u64);
-    for letter in needing {
+    for letter in of_those_read {
         asked += u64::from(letter.replayed.is_some());
         sent += u64::from(letter.replayed == Some(true));
     }

@@ -10,6 +10,9 @@ use crate::text::{count, label, span};
 /// The time before a letter expires from which on it is in danger.
 pub(crate) const DANGER_SECONDS: u64 = 86_400;
 
+/// The time before S3 deletes an archived letter from which on somebody should hurry.
+const KEPT_DANGER_SECONDS: u64 = 7 * 86_400;
+
 /// The answer to "what is wrong, and since when?".
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PresentVerdict {
@@ -79,6 +82,11 @@ impl PresentVerdict {
             let verb = if need == 1 { "needs" } else { "need" };
             let (of, why) = only_one_needs(now).unwrap_or_default();
             says.push(format!("{}{letters}{of} {verb} you{why}.", now.need_you.bound.sign()));
+        }
+        let kept = now.kept_until.map(|end| end.duration_since(present).as_secs().max(0).unsigned_abs());
+        if let Some(left) = kept.filter(|left| need > 0 && *left < KEPT_DANGER_SECONDS) {
+            let it = if need == 1 { "it" } else { "the first" };
+            says.push(format!("S3 deletes {it} in {}.", span(left)));
         }
         if let Some(left) = now.to_expiry.filter(|left| *left < DANGER_SECONDS) {
             says.push(format!("A letter expires in {}.", span(left)));

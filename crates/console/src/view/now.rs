@@ -70,7 +70,9 @@ fn tiles(now: &PresentState, is_whole: bool, view: &ViewContext<'_>) -> Markup {
     let flow = now.came_and_delivered();
     html! {
         dl class="tiles" {
-            (tile(level(now.need_you.letters, VerdictLevel::Bad), &bounded(now.need_you), "need you", &html! { "archived in this time, not replayed" }))
+            (tile(level(now.need_you.letters, VerdictLevel::Bad), &bounded(now.need_you), "need you", &html! {
+                "archived in this time, not replayed" @if let Some(kept) = now.kept_words() { "; " (kept) }
+            }))
             (tile(level(now.waits.letters, VerdictLevel::Watch), &bounded(now.waits), "wait for a retry", &html! {
                 @if let Some(due) = now.due { (next_and_last(due, view.now)) }
                 @else if view.account.control.is_none() { "not known: no list is kept" }

@@ -77,7 +77,7 @@ async fn now_begins_with_what_fails_and_how_many_letters_need_a_person() {
     let (_, parsed, text) = page(&account, "now").await;
     assert!(text.contains("2 targets are failing. 5 letters need you."), "{text}");
     assert!(
-        text.contains("need you 5 archived in this time, not replayed wait for a retry ≤ 3 next in"),
+        text.contains("need you 5 archived in this time, not replayed; kept until somebody deletes them wait for a retry ≤ 3 next in"),
         "{text}"
     );
     let found = rows(&parsed, "3 targets");

@@ -2,7 +2,7 @@
 
 use redrive_archive::ArchiveRecord;
 use redrive_console::read::{Alarm, BoundedCount, PresentState, PresentVerdict, VerdictLevel};
-use redrive_core::policy::ArchiveReason::{Exhausted, Expiring, Permanent};
+use redrive_core::policy::ArchiveReason::{Exhausted, Expiring, GivenUp, Permanent};
 use redrive_core::waiting::{overrides_key, recoveries_key};
 use redrive_support::{NOW, RecordBuilder, SimFault, TestAccount, WORKER, at};
 use serde_json::json;
@@ -53,6 +53,35 @@ async fn letters_that_were_replayed_need_nobody() {
     let (found, text) = targets(&cloud).await;
     assert!(text.contains("need you 0") && !text.contains("of payments-worker need"), "{text}");
     assert!(found.iter().all(|row| row[1] == "fine"), "{found:?}");
+}
+
+/// S3 deletes an archived letter at the midnight after its days.
+#[tokio::test(start_paused = true)]
+async fn it_says_until_when_the_archive_keeps_the_letters_that_need_somebody() {
+    let cloud = TestAccount::new();
+    archive(&cloud, 20, &[end("a", Exhausted)]).await;
+    let said = "archived in this time, not replayed; kept until";
+    let (_, text) = targets(&cloud).await;
+    assert!(text.contains(&format!("{said} somebody deletes them")), "{text}");
+    cloud.expire(BUCKET, "", 90);
+    let (_, text) = targets(&cloud).await;
+    assert!(text.contains(&format!("{said} 2027-01-31")) && !text.contains("S3 deletes"), "{text}");
+    cloud.expire(BUCKET, "dead-letters/", 2);
+    let (_, text) = targets(&cloud).await;
+    assert!(text.contains(&format!("{said} 2026-11-04")), "{text}");
+    assert!(text.contains("1 letter needs you. S3 deletes it in 2 d."), "{text}");
+    // Letters that an operator gave up need nobody, whenever S3 deletes them.
+    let cloud = TestAccount::new();
+    cloud.expire(BUCKET, "", 2);
+    archive(&cloud, 20, &[end("a", GivenUp)]).await;
+    let (_, text) = targets(&cloud).await;
+    assert!(text.contains("not replayed; kept for 2 days") && !text.contains("S3 deletes"), "{text}");
+    cloud.script(|call| match call.operation.as_str() {
+        "GetBucketLifecycleConfiguration" => SimFault::refuse(403, "AccessDenied", "no"),
+        _ => SimFault::Pass,
+    });
+    let (_, text) = targets(&cloud).await;
+    assert!(text.contains("s3:GetLifecycleConfiguration: AccessDenied"), "{text}");
 }
 
 /// An attempt that was left out, because the endpoint is down, says nothing of why it is.

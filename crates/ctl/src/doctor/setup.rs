@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use jiff::Timestamp;
+use redrive_archive::LifecycleRule;
 use redrive_aws::policy_object::UnreadPolicy;
 use redrive_aws::settings::{BadSettings, PolicyAt, Settings};
 use redrive_core::arn::Arn;
@@ -281,25 +282,6 @@ pub(crate) struct BucketEncryption {
     pub(crate) algorithm: String,
     /// The key, if one was chosen.
     pub(crate) key: Option<String>,
-}
-
-/// One thing that a lifecycle rule in force does to objects.
-#[derive(Debug, Clone)]
-pub(crate) struct LifecycleRule {
-    pub(crate) id: String,
-    pub(crate) prefix: String,
-    /// True if the rule has further conditions, such as size or tags.
-    pub(crate) is_narrower: bool,
-    pub(crate) effect: LifecycleEffect,
-}
-
-/// The effect of a lifecycle rule on objects.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum LifecycleEffect {
-    /// Objects expire after this many days; `None` if they expire at a date.
-    Ends(Option<i32>),
-    /// Objects move to this storage class. They must be restored before anybody can read them.
-    Freezes(String),
 }
 
 /// A letter that waits hidden in a dead-letter queue.

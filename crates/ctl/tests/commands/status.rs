@@ -24,6 +24,7 @@ fn failing() -> TestAccount {
         letter(id, &json!({ "target": target, "error": "AWS.SimpleQueueService.NonExistentQueue" }))
     };
     list(&cloud, "2026-11-01T11:00:00Z", &lines(&[gone("a", WORKER), gone("b", WORKER), gone("c", BILLING)]));
+    cloud.expire("my-bucket", "dead-letters/", 90);
     cloud
 }
 
@@ -35,6 +36,7 @@ async fn it_says_what_fails_since_when_and_what_to_type_next() {
     let first = ran.out.lines().next().unwrap();
     assert!(first.starts_with("payments: 2 targets are failing."), "{}", ran.out);
     assert!(ran.out.contains("wait ≤ 3"), "{}", ran.out);
+    assert!(ran.out.contains("\narchived letters are kept for 90 days\n"), "{}", ran.out);
     let row = ran.out.lines().find(|line| line.starts_with("payments-worker ")).unwrap();
     assert!(
         row.contains("failing") && row.contains("the queue does not exist") && row.contains('2'),

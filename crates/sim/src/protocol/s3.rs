@@ -39,9 +39,11 @@ pub(super) fn decode(call: &mut SimCall, request: &WireRequest) -> Result<(), Er
     }
     let is_versions = call.parameters.contains_key("versions");
     let is_list = call.parameters.contains_key("list-type");
+    let is_lifecycle = call.parameters.contains_key("lifecycle");
     let operation = match request.method.as_str() {
         "GET" if is_list => "ListObjectsV2",
         "GET" if is_versions => "ListObjectVersions",
+        "GET" if is_lifecycle => "GetBucketLifecycleConfiguration",
         "DELETE" => "DeleteObject",
         "GET" => "GetObject",
         "PUT" => "PutObject",
@@ -148,9 +150,25 @@ fn answer(services: &mut Services, cx: &mut SimContext<'_>, call: &SimCall) -> R
             Ok(WireResponse::new(204, ""))
         }
         "ListObjectVersions" => list_versions(services, call, place),
+        "GetBucketLifecycleConfiguration" => lifecycle(services, place.0),
         "ListObjectsV2" => list(services, call, place),
         _ => Err(unknown(call)),
     }
+}
+
+fn lifecycle(services: &Services, bucket: &str) -> Result<WireResponse, Error> {
+    let rules = services.s3.expirations(bucket.trim_end_matches('/'))?.iter().map(|(prefix, days)| {
+        let filter = format!("<Filter>{}</Filter>", element("Prefix", prefix));
+        let expiration = format!("<Expiration>{}</Expiration>", element("Days", &days.to_string()));
+        ["<Rule>", &element("Status", "Enabled"), &filter, &expiration, "</Rule>"].concat()
+    });
+    let rules: String = rules.collect();
+    if rules.is_empty() {
+        let message = "The lifecycle configuration does not exist";
+        return Err(Error::new(404, "NoSuchLifecycleConfiguration", message));
+    }
+    let text = format!("<LifecycleConfiguration>{rules}</LifecycleConfiguration>");
+    Ok(WireResponse::new(200, text).with("content-type", "application/xml"))
 }
 
 /// Adds the version's id, which a bucket without versions does not have.

@@ -1,10 +1,10 @@
 //! The buckets of the archive and of the control prefix.
 
-use redrive_archive::queues_folder;
+use redrive_archive::{LifecycleEffect, LifecycleRule, queues_folder};
 use redrive_aws::settings::ArchiveAt;
 
 use crate::doctor::finding::{CheckFindings, Severity, aws};
-use crate::doctor::setup::{DeployedBucket, DeploymentFacts, LifecycleEffect, LifecycleRule};
+use crate::doctor::setup::{DeployedBucket, DeploymentFacts};
 
 /// The number of days below which letters may be gone before somebody returns from a holiday to replay them.
 const SHORT_RETENTION_DAYS: i32 = 30;
@@ -90,7 +90,7 @@ fn s3api(bucket: &DeployedBucket, operation: &str, options: &[&str]) -> String {
 fn letters(bucket: &DeployedBucket, rules: &[LifecycleRule], findings: &mut CheckFindings) {
     let name = bucket.name.as_str();
     let archive = queues_folder(&bucket.prefix);
-    for rule in rules.iter().filter(|rule| touches(rule, &archive)) {
+    for rule in rules.iter().filter(|rule| rule.touches(&archive)) {
         let days = match &rule.effect {
             LifecycleEffect::Ends(days) => *days,
             LifecycleEffect::Freezes(class) => {
@@ -129,7 +129,7 @@ fn control(bucket: &DeployedBucket, rules: &[LifecycleRule], findings: &mut Chec
             "then held letters are tried again",
         ),
     ] {
-        for rule in rules.iter().filter(|rule| touches(rule, &key)) {
+        for rule in rules.iter().filter(|rule| rule.touches(&key)) {
             let id = &rule.id;
             let (severity, check, finding) = match &rule.effect {
                 LifecycleEffect::Ends(_) if rule.is_narrower => (
@@ -157,20 +157,10 @@ fn control(bucket: &DeployedBucket, rules: &[LifecycleRule], findings: &mut Chec
     }
     let waiting = format!("{control}/waiting/");
     let ends = |rule: &LifecycleRule| matches!(rule.effect, LifecycleEffect::Ends(_)) && !rule.is_narrower;
-    if !rules.iter().any(|rule| covers(rule, &waiting) && ends(rule)) {
+    if !rules.iter().any(|rule| rule.covers(&waiting) && ends(rule)) {
         let finding = format!(
             "No lifecycle rule deletes the list of waiting letters, {waiting}: it grows, and so does its cost."
         );
         findings.add(Severity::Note, "archive-waiting-list", name, finding, see(bucket));
     }
-}
-
-/// Reports whether a rule applies to all keys with this prefix.
-fn covers(rule: &LifecycleRule, key: &str) -> bool {
-    key.starts_with(&rule.prefix)
-}
-
-/// Reports whether a rule applies to any key with this prefix.
-fn touches(rule: &LifecycleRule, key: &str) -> bool {
-    covers(rule, key) || rule.prefix.starts_with(key)
 }

@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::{SignedDuration, Timestamp};
 use proptest::collection::vec;
 use proptest::test_runner::{Config, TestRunner};
+use redrive_archive::{LifecycleEffect, LifecycleRule};
 use redrive_aws::settings::{BadSettings, Settings};
 use redrive_core::policy::{Override, Overrides};
 use redrive_testing::shell::{ShellToken, hostile, tokens};
@@ -22,8 +23,8 @@ use crate::args::FurtherOptions;
 use crate::doctor::finding::Severity::{self, CannotTell, Error, Note, Warning};
 use crate::doctor::setup::{
     AccountSubscriptions, AlarmTopic, BucketEncryption, DeployedBucket, DeployedFunction, DeployedMapping,
-    DeployedQueue, DeployedSubscription, DeploymentFacts, HiddenLetter, IamDecision, LifecycleEffect,
-    LifecycleRule, ReadError, ReadResult, RoleGrant, StackRelease,
+    DeployedQueue, DeployedSubscription, DeploymentFacts, HiddenLetter, IamDecision, ReadError, ReadResult,
+    RoleGrant, StackRelease,
 };
 use crate::tables::harmless;
 
