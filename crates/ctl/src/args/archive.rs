@@ -8,7 +8,7 @@ use redrive_core::policy::ArchiveReason;
 
 use super::connection::ConnectionArgs;
 use super::help::{ADVANCED, EXIT_CODES, examples};
-use super::values::{TimeArg, when};
+use super::values::{TimeArg, target_name, when};
 
 #[derive(Debug, Args)]
 pub(crate) struct ArchiveArgs {
@@ -149,7 +149,7 @@ pub(crate) struct SelectionArgs {
     #[arg(long, value_name = "CODE")]
     pub(crate) error: Vec<String>,
     /// Letters for this target, by ARN, URL or the URL's name; may be repeated
-    #[arg(long, value_name = "TARGET")]
+    #[arg(long, value_name = "TARGET", value_parser = target_name)]
     pub(crate) target: Vec<String>,
     /// Letters of this dead-letter queue, by ARN or name
     #[arg(long, value_name = "QUEUE")]

@@ -3,6 +3,7 @@
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
 use jiff::{SpanRelativeTo, Timestamp, Unit};
+use redrive_core::endpoint::TargetName;
 use redrive_core::letter::ReplayTarget;
 
 /// A point in time, or a number of seconds ago.
@@ -76,6 +77,16 @@ pub(super) fn lasts(text: &str) -> Result<u64, String> {
 
 pub(super) fn target(text: &str) -> Result<ReplayTarget, String> {
     ReplayTarget::try_from(text.to_owned()).map_err(|bad| bad.to_string())
+}
+
+/// Reads the target of archived letters. The archive knows targets by digests of their whole names.
+pub(super) fn target_name(text: &str) -> Result<String, String> {
+    let name = TargetName::read(text);
+    // Of any other text it keeps only a digest, which no letter has.
+    let is_known = name.as_str() == text || name.as_str().contains("://");
+    is_known.then(|| text.to_owned()).ok_or_else(|| {
+        "must be an ARN, a URL or a URL's name, as `redrivectl status --wide` has it".to_owned()
+    })
 }
 
 /// Reads a pair of subscriptions: an old one, and the one that replaced it.

@@ -74,7 +74,8 @@ pub(crate) fn named(text: &str) -> Value {
 /// Returns the condition for a target. Of a URL only its name is kept, since its path can be a secret.
 pub(crate) fn target(text: &str) -> Result<Value, CommandFailure> {
     if !text.contains(':') && is_name(text) {
-        return Ok(named(text));
+        // The ARN of a stream has its name after a slash.
+        return Ok(json!([{ "suffix": format!(":{text}") }, { "suffix": format!("/{text}") }]));
     }
     let name = TargetName::read(text);
     if name.as_str().parse::<Arn>().is_err() && !TargetName::is_of_url(name.as_str()) {

@@ -46,7 +46,7 @@ impl ListedResources {
     /// Reports whether a line has an ARN, or one that ends with a name.
     fn has(&self, field: &str, named: &str) -> bool {
         let is_it = |arn: &String| {
-            arn == named || arn.strip_suffix(named).is_some_and(|before| before.ends_with(':'))
+            arn == named || arn.strip_suffix(named).is_some_and(|before| before.ends_with([':', '/']))
         };
         self.0.get(field).is_some_and(|known| known.iter().any(is_it))
     }

@@ -236,6 +236,7 @@ async fn every_filter_reaches_the_selection() {
         (&["--target", NAME_OF_URL], 1),
         (&["--target", "https://example.com/S3CR3T?token=x"], 0),
         (&["--target", WORKER], 0),
+        (&["--target", "#0123456789ab"], 0),
     ] {
         let list = archive(&cloud, &[&["list", "--json"], args].concat()).await.json();
         assert_eq!(list["letters"], letters, "{args:?}");
@@ -246,6 +247,8 @@ async fn every_filter_reaches_the_selection() {
         &["--since", "soon"],
         &["--match", "{}"],
         &["--since", "1h", "--until", "2h"],
+        // No letter would be found by it, as if there were none.
+        &["--target", "payments-worker"],
     ] {
         let ran = archive(&cloud, &[&["list"], args].concat()).await;
         assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{args:?}");

@@ -413,7 +413,11 @@ async fn a_target_to_which_no_letter_on_the_list_goes_is_told() {
         );
         assert!(text.contains(&row), "{text}");
     }
-    list(&cloud, "2026-11-01T11:00:00Z", &lines(&[letter("a", &json!({ "target": hook }))]));
+    let stream = "arn:aws:firehose:eu-central-1:123456789012:deliverystream/payments-audit";
+    let of_stream = letter("b", &json!({ "target": stream }));
+    list(&cloud, "2026-11-01T11:00:00Z", &lines(&[letter("a", &json!({ "target": hook })), of_stream]));
+    let text = hold("payments-audit").await.text();
+    assert!(text.contains("target payments-audit\n") && text.contains("at most 1 letter"), "{text}");
     let text = hold("https://hooks.example/secret").await.text();
     assert!(!text.contains("not checked") && text.contains("at most 1 letter"), "{text}");
     assert_eq!(overrides(&cloud)[0]["match"], json!({ "target": [hook] }));
