@@ -248,35 +248,52 @@ fn common(group: &OneGroup, view: &ViewContext<'_>) -> Markup {
                 @if group.more_waiting { (count(group.waiting, "waiting letter")) " that were listed." }
                 @else { "at most " (count(group.waiting, "waiting letter")) "." }
             }
+            @let (single, several): (Vec<_>, Vec<_>) = group.fields.iter().partition(|(_, values)| values.len() == 1);
+            @if !single.is_empty() {
+                (table(
+                    "Table of what they share",
+                    &html! { "With one value" },
+                    &html! { (column("field")) (column("value")) (counts(group)) },
+                    &html! { @for (field, values) in &single { @for common in values {
+                        tr { th scope="row" { (field.name()) } td class="value" { (common_name(*field, common, group, view)) } (numbers(common)) }
+                    } } },
+                ))
+            }
             div class="columns" {
-                @for (field, values) in &group.fields {
+                @for (field, values) in &several {
                     table {
                         caption { "By " (field.name()) }
-                        thead { tr {
-                            th scope="col" { (field.name()) }
-                            th scope="col" class="number" { "archived" }
-                            th scope="col" class="number" {
-                                @if group.more_waiting { "waiting, listed" } @else { "waiting, at most" }
-                            }
-                        } }
-                        tbody { @for CommonValue { value: it, archived, waiting } in values {
-                            tr {
-                                th scope="row" class="value" {
-                                    @match (filter_text(it), it) {
-                                        (Some(_), GroupValue::Known(text)) => (view.named(text, PageKind::Group { of: group.of.with(*field, text.as_str()) })),
-                                        (Some(text), _) => (view.to(&value(it), PageKind::Group { of: group.of.with(*field, text) })),
-                                        (None, _) => (value(it)),
-                                    }
-                                }
-                                td class="number" { (thousands(*archived)) }
-                                td class="number" { (thousands(*waiting)) }
-                            }
+                        thead { tr { th scope="col" { (field.name()) } (counts(group)) } }
+                        tbody { @for common in values {
+                            tr { th scope="row" class="value" { (common_name(*field, common, group, view)) } (numbers(common)) }
                         } }
                     }
                 }
             }
         },
     )
+}
+
+/// Returns the heads of the columns with the numbers of a value's letters.
+fn counts(group: &OneGroup) -> Markup {
+    html! {
+        th scope="col" class="number" { "archived" }
+        th scope="col" class="number" { @if group.more_waiting { "waiting, listed" } @else { "waiting, at most" } }
+    }
+}
+
+fn numbers(common: &CommonValue) -> Markup {
+    html! { td class="number" { (thousands(common.archived)) } td class="number" { (thousands(common.waiting)) } }
+}
+
+/// Names a value, and leads to the letters of the group that have it.
+fn common_name(field: GroupField, common: &CommonValue, group: &OneGroup, view: &ViewContext<'_>) -> Markup {
+    let of = |text: &str| PageKind::Group { of: group.of.with(field, text) };
+    match (filter_text(&common.value), &common.value) {
+        (Some(_), GroupValue::Known(text)) => view.named(text, of(text)),
+        (Some(text), _) => view.to(&value(&common.value), of(text)),
+        (None, _) => html! { (value(&common.value)) },
+    }
 }
 
 /// Shows the actions for the group.

@@ -297,8 +297,14 @@ async fn a_group_shows_its_letters_their_schedule_and_what_can_be_done() {
     cloud.function("redrive", |_| redrive_support::FunctionRan::ok("null"));
     let (answer, parsed, text) =
         page(&shown(&cloud), &group(&[(GroupField::Topic, TOPIC), (GroupField::Error, "503")])).await;
-    assert_eq!(rows(&parsed, "By target")[0], ["payments-worker SQS queue", "2", "2"]);
-    assert_eq!(rows(&parsed, "By reason")[0], ["exhausted", "2", "0"]);
+    // What all have is one table, and not one for each field.
+    let shared = rows(&parsed, "With one value");
+    assert!(
+        shared.contains(&["target", "payments-worker SQS queue", "2", "2"].map(str::to_owned).to_vec()),
+        "{shared:?}"
+    );
+    assert!(shared.contains(&["reason", "exhausted", "2", "0"].map(str::to_owned).to_vec()), "{shared:?}");
+    assert!(rows(&parsed, "By target").is_empty());
     let ids: Vec<_> =
         rows(&parsed, "The newest that were read").into_iter().map(|row| row[0].clone()).collect();
     assert_eq!(ids.len(), 2);

@@ -84,10 +84,8 @@ async fn the_error_by_which_lambda_gave_up_is_shown() {
     let narrow = Query::of(PageKind::Group { of: Filter::default().with(GroupField::Cause, "Unhandled") })
         .to_address();
     let (_, parsed, _) = page(&shown(&cloud), &narrow).await;
-    assert_eq!(
-        rows(&parsed, "By reason").iter().map(|row| row[..2].to_vec()).collect::<Vec<_>>(),
-        [["exhausted", "1"]]
-    );
+    let shared = rows(&parsed, "With one value");
+    assert!(shared.iter().any(|row| row[..3] == ["reason", "exhausted", "1"]), "{shared:?}");
 }
 
 #[tokio::test(start_paused = true)]
