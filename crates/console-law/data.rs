@@ -226,6 +226,7 @@ pub fn pages(text: &str, door: &PageHost) -> Vec<(String, String)> {
         replayed: Some(LetterReplay { id: text.to_owned(), began: Some(now()) }),
         waiting: Some(waiting(text)),
         log,
+        back_since: None,
     };
     let found = SearchResult {
         archived: vec![archived(text)],
@@ -311,6 +312,7 @@ fn happens(text: &str) -> PresentState {
         waits: BoundedCount { letters: 2, bound: CountBound::About },
         held: BoundedCount { letters: 1, bound: CountBound::AtLeast },
         due: Some((now(), now() + SignedDuration::from_hours(1))),
+        gives_up: Some(now()),
         span: Some(span()),
         is_sample: true,
         blind: vec!["abc"],
@@ -339,6 +341,7 @@ fn target(text: &str) -> FailingTarget {
         need_since: Some(now()),
         came: count(),
         due: Some((now(), now())),
+        stands: [(("default".to_owned(), 1), now())].into(),
     }
 }
 

@@ -6,7 +6,7 @@ use redrive_console::read::{
 };
 use redrive_console::text::{clock_time, distance, span, who};
 use redrive_console::{BodyVisibility, PageRange, read_present};
-use redrive_core::policy::OverrideAction;
+use redrive_core::policy::{Override, OverrideAction};
 use serde_json::{Value, json};
 
 use crate::args;
@@ -57,6 +57,10 @@ impl CommandResult for StatusReport {
         let mut lines =
             vec![format!("{}: {}{since}", harmless(stack), harmless(&verdict.says)), String::new()];
         lines.push(self.numbers());
+        lines.extend(state.gives_up.map(|end| {
+            let (when, at) = (distance(end, *now), clock_time(end, *now));
+            format!("if every retry fails, the first letter is archived {when}, at {at}")
+        }));
         lines.extend(state.kept_words().map(|kept| format!("archived letters are {kept}")));
         lines.extend(state.to_expiry.map(|left| format!("the first letter expires in {}", span(left))));
         let shown: Vec<_> = state.targets.iter().filter(|it| it.state != TargetState::Fine).collect();
@@ -71,10 +75,16 @@ impl CommandResult for StatusReport {
         lines.extend((!alarms.is_empty()).then(|| format!("alarms: {}", alarms.join(", "))));
         lines.extend(unread.iter().map(|what| format!("not seen: {}", harmless(what))));
         lines.extend(self.holds());
-        let mend = worst(state).and_then(FailingTarget::mend);
-        lines.extend(mend.as_ref().map(|mend| format!("first: {}", harmless(mend))));
-        let then = if mend.is_some() { "then" } else { "next" };
+        let first = self.first();
+        lines.extend(first.as_ref().map(|first| format!("first: {}", harmless(first))));
+        let then = if first.is_some() { "then" } else { "next" };
         lines.extend(self.next.iter().map(|next| format!("{then}: {next}")));
+        if self.next.is_some() && worst(state).is_some_and(is_refused) {
+            lines.push(
+                "last: edit the bodies in its output, and send that: redrivectl replay --from FILE --dry-run"
+                    .to_owned(),
+            );
+        }
         lines.join("\n") + "\n"
     }
 
@@ -98,7 +108,7 @@ impl CommandResult for StatusReport {
         json!({
             "stack": stack, "level": level, "says": verdict.says, "since": verdict.since.map(VerdictSince::at),
             "needYou": count(state.need_you), "waiting": count(state.waits), "held": count(state.held),
-            "secondsToExpiry": state.to_expiry, "keptUntil": state.kept_until,
+            "givesUp": state.gives_up, "secondsToExpiry": state.to_expiry, "keptUntil": state.kept_until,
             "targets": state.targets.iter().map(target).collect::<Value>(),
             "alarms": state.alarms.iter().flatten().map(|alarm| json!(alarm.name)).collect::<Value>(),
             "notSeen": unread.iter().map(String::as_str).chain(state.blind.iter().copied()).collect::<Vec<_>>(),
@@ -131,8 +141,17 @@ impl StatusReport {
                 .end()
                 .map_or("until it is released".to_owned(), |end| format!("ends {}", distance(end, self.now)));
             let [id, by, why] = [&hold.id, &who(&hold.by), &hold.why].map(|text| harmless(text));
-            format!("hold: {id}, given {} by {by}, {end}: {why}", distance(hold.at, self.now))
+            format!("hold: {id}, given {} by {by}, {end}, why: \"{why}\"", distance(hold.at, self.now))
         })
+    }
+
+    /// Returns what comes before the command: what mends the worst target, or whom to ask whether a hold is over.
+    fn first(&self) -> Option<String> {
+        if let Some(worst) = worst(&self.state) {
+            return worst.mend();
+        }
+        let hold = hold(&self.state, self.now)?;
+        Some(format!("Ask {} whether this is over: \"{}\".", who(&hold.by), hold.why))
     }
 
     /// Returns the line of numbers.
@@ -203,13 +222,21 @@ fn worst(state: &PresentState) -> Option<&FailingTarget> {
     state.targets.iter().find(|it| it.target.is_some() && (it.state.is_failing() || it.need_you > 0))
 }
 
+/// Reports whether its letters need an edit before they are sent again.
+fn is_refused(target: &FailingTarget) -> bool {
+    target.all_refused && !(target.waiting > 0 && target.state.is_failing())
+}
+
+/// Returns the first hold in force that has letters.
+fn hold(state: &PresentState, now: Timestamp) -> Option<&Override> {
+    state.targets.iter().find_map(|it| it.override_in_force(state.overrides.as_deref(), now))
+}
+
 /// Returns the command for the worst target, without the connection: it shows the letters, and does nothing yet. None where
 /// an endpoint asks for time. Where nothing fails, it releases a hold.
 fn next_words(state: &PresentState, range: PageRange, now: Timestamp) -> Option<Vec<String>> {
     let Some(worst) = worst(state) else {
-        let mut holds =
-            state.targets.iter().filter_map(|it| it.override_in_force(state.overrides.as_deref(), now));
-        let hold = holds.next()?;
+        let hold = hold(state, now)?;
         return Some(["overrides", "release", &hold.id, "--dry-run"].map(str::to_owned).to_vec());
     };
     let target = worst.target.clone()?;
@@ -219,7 +246,7 @@ fn next_words(state: &PresentState, range: PageRange, now: Timestamp) -> Option<
     let since = range.at(now).0.to_string();
     let words: &[&str] = if worst.waiting > 0 && worst.state.is_failing() {
         &["retry", "--target", &target, "--dry-run"]
-    } else if worst.all_refused {
+    } else if is_refused(worst) {
         // The same content would be refused again: these are the records to edit.
         &["archive", "show", "--target", &target, "--reason", "permanent", "--since", &since, "--json"]
     } else {
@@ -230,8 +257,7 @@ fn next_words(state: &PresentState, range: PageRange, now: Timestamp) -> Option<
 
 #[cfg(test)]
 mod tests {
-    use redrive_console::read::{Alarm, TimedCount};
-    use redrive_core::policy::Override;
+    use redrive_console::read::Alarm;
 
     use super::*;
 
@@ -262,24 +288,8 @@ mod tests {
 
     /// Returns a target with two letters that need a person.
     fn target(state: TargetState, waiting: u64) -> FailingTarget {
-        FailingTarget {
-            target: Some(WORKER.to_owned()),
-            state,
-            error: None,
-            reason: None,
-            all_refused: false,
-            topics: std::iter::empty().collect(),
-            without_topic: false,
-            waiting,
-            held: 0,
-            held_by: std::iter::empty().collect(),
-            back_since: None,
-            failed_since_back: 0,
-            need_you: 2,
-            need_since: None,
-            came: TimedCount::default(),
-            due: None,
-        }
+        let target = Some(WORKER.to_owned());
+        FailingTarget { target, state, waiting, need_you: 2, ..FailingTarget::default() }
     }
 
     #[test]
@@ -313,10 +323,21 @@ mod tests {
         let refused = FailingTarget { all_refused: true, ..target(TargetState::GaveUp(at), 0) };
         let show =
             format!("archive show --target {arn} --reason permanent --since 2026-11-01T09:00:00Z --json");
-        assert_eq!(next(refused), Some(show));
+        assert_eq!(next(refused.clone()), Some(show));
+        let text = |target| {
+            report(PresentState { targets: vec![target], ..PresentState::default() }, &[])
+                .text(TextStyle::default())
+        };
+        let send =
+            "last: edit the bodies in its output, and send that: redrivectl replay --from FILE --dry-run\n";
+        assert!(text(refused).ends_with(send));
+        assert!(!text(target(TargetState::GaveUp(at), 0)).contains("last: "));
         let retry = format!("retry --target {arn} --dry-run");
         assert_eq!(next(target(TargetState::Fails(at), 1)), Some(retry));
         assert_eq!(next(target(TargetState::Throttles(at), 1)), None, "it asks for time");
+        let asks = FailingTarget { need_you: 0, ..target(TargetState::Throttles(at), 1) };
+        let asks = PresentState { targets: vec![asks], ..PresentState::default() };
+        assert_eq!(report(asks, &[]).finished(), CommandEnd::Whole, "nobody has to do anything");
         let by_override = std::iter::once("override o1".to_owned()).collect();
         let held =
             FailingTarget { held: 1, held_by: by_override, need_you: 0, ..target(TargetState::Held, 0) };
@@ -348,6 +369,6 @@ mod tests {
         };
         let overrides = Some(vec![hold(at)]);
         let said = text(PresentState { targets: vec![held], overrides, ..PresentState::default() });
-        assert!(said.contains("hold: o1, given 60 min ago by ada, until it is released: an update\nnext: overrides release o1 --dry-run"), "{said}");
+        assert!(said.contains("hold: o1, given 60 min ago by ada, until it is released, why: \"an update\"\nfirst: Ask ada whether this is over: \"an update\".\nthen: overrides release o1 --dry-run"), "{said}");
     }
 }

@@ -3,18 +3,19 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use jiff::Timestamp;
-use redrive_core::policy::{ArchiveReason, Override};
+use jiff::{SignedDuration, Timestamp};
+use redrive_core::policy::{ArchiveReason, DeliverySpec, Override, Policy};
 use redrive_core::waiting::{ENDPOINT_DOWN, EndpointRecovery};
 
 use super::collect::CollectedLetters;
 use super::error_words::{error_words, mend, reason_words};
 use super::letter_counts::{ChartSpan, TimedCount};
 use super::letters::{ArchivedLetter, WaitingOne};
+use crate::schedule::{QUEUE_RETENTION_SECONDS, Timetable};
 use crate::text::{count, distance, span};
 
 /// An endpoint whose letters fail, wait, or were archived.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FailingTarget {
     /// Its name; `None` for letters that name no endpoint.
     pub target: Option<String>,
@@ -48,10 +49,12 @@ pub struct FailingTarget {
     pub came: TimedCount,
     /// When the next and the last of the waiting letters are due.
     pub due: Option<(Timestamp, Timestamp)>,
+    /// When the first letter is due of those that wait for a retry of a rule: the rule and the retry's number.
+    pub stands: BTreeMap<(String, u32), Timestamp>,
 }
 
 /// The state of an endpoint. The worst comes first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TargetState {
     /// Every attempt has failed for two minutes or more, since then.
     Down(Timestamp),
@@ -68,6 +71,7 @@ pub enum TargetState {
     /// It is back since then, and its letters were woken.
     Back(Timestamp),
     /// Nothing waits for it, and nothing needs a person.
+    #[default]
     Fine,
 }
 
@@ -233,6 +237,13 @@ fn one_target(
     let refused = Some(ArchiveReason::Permanent.name());
     let topics = archived.iter().map(|it| &it.fields).chain(waiting.iter().map(|it| &it.fields));
     let due = retried.iter().map(|letter| letter.due);
+    let mut stands = BTreeMap::new();
+    for letter in &retried {
+        if let Some(rule) = &letter.fields.rule {
+            let first = stands.entry((rule.clone(), letter.retry.0)).or_insert(letter.due);
+            *first = letter.due.min(*first);
+        }
+    }
     FailingTarget {
         target,
         state,
@@ -250,6 +261,7 @@ fn one_target(
         need_since: need.iter().map(|it| it.arrived.unwrap_or(it.archived)).min(),
         came,
         due: due.clone().min().zip(due.max()),
+        stands,
     }
 }
 
@@ -277,6 +289,22 @@ impl FailingTarget {
     #[must_use]
     pub fn mend(&self) -> Option<String> {
         self.error.as_deref().map(|code| mend(code, self.target.as_deref(), self.waiting > 0))
+    }
+
+    /// Returns about when the first of the waiting letters is archived, if every retry fails. `None` if no rule of the policy
+    /// says so.
+    #[must_use]
+    pub fn gives_up(&self, policy: &Policy) -> Option<Timestamp> {
+        let end = |((name, retry), due): (&(String, u32), &Timestamp)| {
+            let rule = policy.all_rules().find(|rule| rule.name == *name)?;
+            // The schedule of each letter is that of its subscription.
+            let is_inline = matches!(rule.delivery, DeliverySpec::Inline(_));
+            let timetable = Timetable::of(rule, QUEUE_RETENTION_SECONDS);
+            let row = timetable.rows.iter().find(|row| row.retry == *retry).filter(|_| is_inline)?;
+            let left = i64::try_from(timetable.life.saturating_sub(row.since)).ok()?;
+            due.saturating_add(SignedDuration::from_secs(left)).ok()
+        };
+        self.stands.iter().filter_map(end).min()
     }
 
     /// Returns the override that holds its letters, if it is a single one of those in force. A letter stays on the list

@@ -8,6 +8,7 @@ use redrive_archive::{
     ArchiveObject, ArchiveWalk, ErasedRecord, LetterIdentity, LocatedRecord, Selection, WalkItem, is_archived,
 };
 use redrive_aws::clients::failure_of_call;
+use redrive_core::waiting::Recoveries;
 use redrive_replay::{SentLetters, StoredReplays, began};
 use serde_json::Value;
 use tokio::time::{Instant, sleep_until, timeout_at};
@@ -46,6 +47,21 @@ pub struct LetterHistory {
     pub waiting: Option<WaitingOne>,
     /// The lines in the log.
     pub log: LetterLog,
+    /// When its endpoint took letters again, if that was after the last attempt of this one.
+    pub back_since: Option<Timestamp>,
+}
+
+impl LetterHistory {
+    /// Takes note of when its endpoint took letters again.
+    pub(crate) fn note_endpoints(&mut self, endpoints: &Recoveries) {
+        let archived =
+            self.archived.as_ref().map(|(archived, _)| (&archived.fields.target, archived.archived));
+        let waits = || self.waiting.as_ref().and_then(|it| Some((&it.fields.target, it.hidden?)));
+        let Some((Some(target), tried)) = archived.or_else(waits) else { return };
+        let known =
+            endpoints.iter().filter(|known| known.target.as_str() == target && known.down_since.is_none());
+        self.back_since = known.filter_map(|known| known.recovered_at).filter(|at| *at > tried).max();
+    }
 }
 
 /// A replay that sent a letter.
@@ -134,7 +150,7 @@ pub(crate) async fn letter(
         missing.push(why);
         LetterLog::None
     });
-    (LetterHistory { archived, replayed, waiting, log }, missing)
+    (LetterHistory { archived, replayed, waiting, log, back_since: None }, missing)
 }
 
 type LetterReading = (ArchivedLetter, Option<ShownContent>, Result<Option<LetterReplay>, String>);

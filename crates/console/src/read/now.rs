@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use redrive_archive::{ArchiveRetention, lifecycle_rules};
 use redrive_aws::clients::failure_of_call;
-use redrive_core::policy::Override;
+use redrive_core::policy::{Override, Policy};
 use redrive_replay::{ReplayState, StoredReplays};
 use tokio::time::timeout_at;
 
@@ -13,6 +13,7 @@ use super::collect::{
 };
 use super::failing_targets::{FailingTarget, failing_targets, needs_person};
 use super::letter_counts::{BoundedCount, ChartSpan, CountBound, TimedCount};
+use super::policy::policy;
 use super::queue_metrics::{MAX_QUEUES, MetricsRead, QueueNow, metrics};
 use super::stack_alarms::{Alarm, MAX_ALARMS, alarms};
 use super::time_limits::PageDeadlines;
@@ -23,9 +24,9 @@ use crate::text::{count, utc_day};
 /// The most replays whose state is read.
 const MAX_REPLAYS: usize = 8;
 
-/// The most requests for this page: letters, metrics twice, alarms, overrides, the archive's lifecycle, the listing of
-/// replays, their states, the endpoints, and a few repeats.
-pub(crate) const REQUESTS: u32 = COLLECT_REQUESTS + 7 + 9 + 4;
+/// The most requests for this page: letters, metrics twice, alarms, overrides, the archive's lifecycle, the function's
+/// configuration and policy, the listing of replays, their states, the endpoints, and a few repeats.
+pub(crate) const REQUESTS: u32 = COLLECT_REQUESTS + 9 + 9 + 4;
 
 /// The present state.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -51,6 +52,8 @@ pub struct PresentState {
     pub held: BoundedCount,
     /// When the next and the last of the waiting letters are due.
     pub due: Option<(Timestamp, Timestamp)>,
+    /// About when the first of the waiting letters is archived, if every retry fails, by the function's policy.
+    pub gives_up: Option<Timestamp>,
     /// The letters by the time of their arrival, of those that wait or were archived.
     pub span: Option<ChartSpan>,
     /// True if the numbers by target are about a part of the letters.
@@ -104,7 +107,7 @@ pub(crate) async fn now(
     times: PageDeadlines,
 ) -> (PresentState, Vec<String>) {
     let all = Filter::default();
-    let (collected, queues, recoveries, overrides, replays, alarms, retention) = tokio::join!(
+    let (collected, queues, recoveries, overrides, replays, alarms, retention, policy) = tokio::join!(
         Box::pin(collect(account, clients, &all, span, times)),
         timeout_at(times.end, metrics(account, clients, span)),
         read_recoveries(account, clients, times.end),
@@ -112,6 +115,7 @@ pub(crate) async fn now(
         timeout_at(times.end, replays(account, clients)),
         timeout_at(times.end, alarms(account, clients)),
         timeout_at(times.end, retention(account, clients)),
+        timeout_at(times.end, policy_of(account, clients)),
     );
     let mut unread = collected.unread.clone();
     let queues = keep(queues.unwrap_or_else(|_| Err(too_late("the metrics"))), &mut unread);
@@ -156,6 +160,11 @@ pub(crate) async fn now(
         held: listed(targets.iter().map(|it| it.held).sum(), is_part),
         blind: blind(account),
         due: due(&targets),
+        // Whoever may not read the policy does without: the pages of the targets say why.
+        gives_up: policy
+            .ok()
+            .flatten()
+            .and_then(|policy| targets.iter().filter_map(|target| target.gives_up(&policy)).min()),
         span: Some(*span),
         is_sample: collected.more || collected.read < collected.index.letters || collected.more_waiting,
         targets,
@@ -176,6 +185,11 @@ fn needing(collected: &CollectedLetters) -> impl Iterator<Item = &TimedCount> {
 /// Returns when the first of the letters that need a person was archived.
 fn first_needing(collected: &CollectedLetters) -> Option<Timestamp> {
     needing(collected).filter_map(|count| count.seen).map(|(first, _)| first).min()
+}
+
+/// Reads the function's policy, if it is named.
+async fn policy_of(account: &ConsoleAccount, clients: &ConsoleClients) -> Option<Policy> {
+    policy(clients, account.function.as_ref()?).await.ok()
 }
 
 /// Reads how long the archive's bucket keeps letters.

@@ -1,6 +1,6 @@
 //! The answer of the page *Now*, in one sentence and five numbers.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::failing_targets::{FailingTarget, TargetState};
 use super::letter_counts::BoundedCount;
@@ -92,9 +92,11 @@ impl PresentVerdict {
             says.push(format!("A letter expires in {}.", span(left)));
         }
         let alarms = now.alarms.as_ref().map_or(0, Vec::len) as u64;
-        let is_bad = !says.is_empty();
+        let asks_for_time = |it: &&FailingTarget| matches!(it.state, TargetState::Throttles(_));
+        // One that asks for time needs nobody: the function slows down.
+        let is_bad = says.len() > usize::from(!failing.is_empty()) || !failing.iter().all(asks_for_time);
         let is_whole = is_whole && now.blind.is_empty();
-        if alarms > 0 && !is_bad {
+        if alarms > 0 && says.is_empty() {
             let is = if alarms == 1 { "is" } else { "are" };
             says.push(format!("{} {is} on.", count(alarms, "alarm")));
             if now.held.letters > 0 {
@@ -102,12 +104,20 @@ impl PresentVerdict {
             }
         }
         let relapsing = now.targets.iter().find(|it| it.failed_since_back > 0);
-        if let Some(one) = relapsing.filter(|_| !is_bad) {
+        if let Some(one) = relapsing.filter(|_| !is_bad && failing.is_empty()) {
             let name = one.target.as_deref().map_or_else(String::new, label);
             says.push(format!("{name} is back, but {}.", one.says().unwrap_or_default()));
         }
         if says.is_empty() {
             says.push(quiet(now, is_whole));
+            if let Some(range) = now.span.filter(|_| is_whole) {
+                let is_last = present.duration_since(range.to) < SignedDuration::from_mins(1);
+                let time = match range.to.duration_since(range.from).as_secs() {
+                    seconds if is_last => format!("the last {}", span(seconds.unsigned_abs())),
+                    _ => "this time".to_owned(),
+                };
+                says.push(format!("Of {time}, none needs you."));
+            }
         } else if !is_whole {
             says.push("Not everything could be read.".to_owned());
         }
@@ -117,6 +127,7 @@ impl PresentVerdict {
         let level = if is_bad {
             VerdictLevel::Bad
         } else if alarms > 0
+            || !failing.is_empty()
             || relapsing.is_some()
             || !is_whole
             || now.held.letters > 0

@@ -12,4 +12,4 @@ mod timetable;
 
 pub use scale::Axis;
 pub use svg::{PendingRetries, draw, percent};
-pub use timetable::{Timetable, TimetableRow, float};
+pub use timetable::{QUEUE_RETENTION_SECONDS, Timetable, TimetableRow, float};

@@ -5,6 +5,9 @@ use redrive_core::policy::{
     DeliverySpec, Jitter, RetryPhase, Rule, Schedule, VISIBILITY_CEILING, expiry_margin,
 };
 
+/// The retention of the queues in `template.yaml`, seconds.
+pub const QUEUE_RETENTION_SECONDS: u64 = 1_209_600;
+
 /// One retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimetableRow {

@@ -164,6 +164,11 @@ pub(super) fn next_and_last((next, last): (Timestamp, Timestamp), now: Timestamp
     }
 }
 
+/// Says when the first letter is archived, if every retry fails.
+pub(super) fn given_up(end: Timestamp, now: Timestamp) -> Markup {
+    html! { "; if all fail, the first is archived " (when(end, now)) }
+}
+
 /// Shows counts over time as small bars. A bar is full at `full` letters. Its label repeats in words what the
 /// table does not say.
 pub(super) fn spark(parts: &[u64], part: SignedDuration, full: u64) -> Markup {

@@ -5,8 +5,8 @@ use redrive_core::policy::{DeliverySpec, Policy, Rule, RuleAction};
 
 use super::action_links::{actions as acts, commands_only};
 use super::elements::{
-    ViewContext, bounded, column, filter_text, letters, moment, next_and_last, not_replayed, section, spark,
-    table, tile, value, verdict, when,
+    ViewContext, bounded, column, filter_text, given_up, letters, moment, next_and_last, not_replayed,
+    section, spark, table, tile, value, verdict, when,
 };
 use super::groups::{filter, how_counted, until_due};
 use super::log_query;
@@ -17,7 +17,7 @@ use crate::read::{
     ArchivedLetter, BoundedCount, CommonValue, CountBound, FailingTarget, GroupValue, OneGroup, ShownContent,
     TargetState, VerdictLevel, WaitingOne, part_of,
 };
-use crate::schedule::{PendingRetries, Timetable, draw};
+use crate::schedule::{PendingRetries, QUEUE_RETENTION_SECONDS, Timetable, draw};
 use crate::text::{ShortName, clock, clock_time, count, ends, harmless, label, span, thousands};
 
 /// The function's policy, or the reason why it is unknown.
@@ -36,7 +36,7 @@ pub fn group(
         (view.ranges())
         (trail(&group.of, view))
         (answer(group, more, is_whole, view))
-        (tiles(group, more, view))
+        (tiles(group, more, policy, view))
         @match &group.target {
             Some(target) if target.target.is_some() => (steps(target, group, view)),
             _ => (actions(group, view)),
@@ -137,7 +137,7 @@ fn answer(group: &OneGroup, more: bool, is_whole: bool, view: &ViewContext<'_>) 
     verdict(level, &says, &below)
 }
 
-fn tiles(group: &OneGroup, more: bool, view: &ViewContext<'_>) -> Markup {
+fn tiles(group: &OneGroup, more: bool, policy: Option<&KnownPolicy>, view: &ViewContext<'_>) -> Markup {
     let some = |number: u64, level| (number > 0).then_some(level);
     let waits = |number: u64| match (number, group.more_waiting) {
         (0, false) => BoundedCount { letters: 0, bound: CountBound::Exact },
@@ -155,7 +155,11 @@ fn tiles(group: &OneGroup, more: bool, view: &ViewContext<'_>) -> Markup {
             }))
             @let waiting = group.waiting.saturating_sub(held);
             (tile(some(waiting, VerdictLevel::Watch), &bounded(waits(waiting)), "wait for a retry", &html! {
-                @if let Some(due) = group.target.as_ref().and_then(|it| it.due) { (next_and_last(due, view.now)) }
+                @if let Some(due) = group.target.as_ref().and_then(|it| it.due) {
+                    (next_and_last(due, view.now))
+                    @let policy = policy.and_then(|it| it.as_ref().ok());
+                    @if let Some(end) = group.target.as_ref().zip(policy).and_then(|(it, policy)| it.gives_up(policy)) { (given_up(end, view.now)) }
+                }
                 @else if let Some(since) = group.since { "the first came " (when(since, view.now)) }
                 @else { "none" }
             }))
@@ -180,29 +184,41 @@ fn steps(target: &FailingTarget, group: &OneGroup, view: &ViewContext<'_>) -> Ma
     let until = view.replay_end();
     let mend = target.mend().filter(|_| target.state.is_failing() || target.need_you > 0);
     let flows = matches!(target.state, TargetState::Down(_));
+    let is_throttled = matches!(target.state, TargetState::Throttles(_));
+    // To one that asks for time, a retry at once is one more request that it refuses.
+    let overrides: &[_] = match target.state {
+        TargetState::Throttles(_) => &[ActionVerb::Hold, ActionVerb::GiveUp],
+        _ => &[ActionVerb::Retry, ActionVerb::Hold, ActionVerb::GiveUp],
+    };
+    let overrides: Vec<_> = overrides.iter().map(|doing| act(*doing)).collect();
     section(
         "actions",
         "What you can do",
         &html! {
             ol class="steps" {
-                @if let Some(mend) = mend { li { p { strong { "Mend it. " } (harmless(&mend)) } } }
+                @if let Some(mend) = mend { li { p {
+                    @if !is_throttled { strong { "Mend it. " } }
+                    (harmless(&mend))
+                } } }
                 @if group.held > 0 { li { p { strong { "Release. " } (held_letters(group, view)) } } }
                 @if target.waiting + target.held > 0 {
                     li {
                         p {
-                            strong { "Wait. " }
+                            @if !is_throttled { strong { "Wait. " } }
                             @if target.waiting == 0 {
                                 "Nothing is tried while letters are held. Retry now tries them in spite of the hold."
                             } @else if flows {
                                 "When it takes the first letter, the " (thousands(target.waiting))
                                 " that wait begin to flow within a minute, by themselves. Retry now wakes them at once."
+                            } @else if is_throttled {
+                                "Each letter is retried by its schedule."
                             } @else if target.held == 0 {
                                 "Each letter is retried by its schedule. Retry now wakes them at once."
                             } @else {
                                 "Each letter that is not held is retried by its schedule. Retry now wakes them at once."
                             }
                         }
-                        (acts(&[ActionVerb::Retry, ActionVerb::Hold, ActionVerb::GiveUp].map(act), "An override", view))
+                        (acts(&overrides, "An override", view))
                     }
                 } @else if !target.all_refused {
                     li {
@@ -219,7 +235,9 @@ fn steps(target: &FailingTarget, group: &OneGroup, view: &ViewContext<'_>) -> Ma
                             @if target.need_you > 0 { "; " (thousands(target.need_you)) " of those that were read need you" }
                             "."
                         }
-                        (acts(&[PageAction { doing: ActionVerb::Replay, on: on(Some(group.span.from), until) }], "A replay", view))
+                        @if !target.all_refused {
+                            (acts(&[PageAction { doing: ActionVerb::Replay, on: on(Some(group.span.from), until) }], "A replay", view))
+                        }
                     }
                 }
             }
@@ -343,9 +361,6 @@ fn schedule(group: &OneGroup, policy: Option<&KnownPolicy>) -> Markup {
     };
     section("schedule", "Its schedule", &html! { (content) })
 }
-
-/// The retention of the queues in `template.yaml`, seconds.
-const QUEUE_RETENTION_SECONDS: u64 = 1_209_600;
 
 fn chart(rule: &Rule, next: Option<(u32, u32)>) -> Markup {
     let timetable = Timetable::of(rule, QUEUE_RETENTION_SECONDS);

@@ -44,7 +44,7 @@ pub fn letter(
             }
         }
         (answer(letter, id, view))
-        (actions(archived, letter.waiting.as_ref(), letter.replayed.is_some(), view))
+        (actions(letter, view))
         div class="columns" {
             (section("life", "Its life", &html! {
                 @let events = life(letter, policy);
@@ -154,15 +154,30 @@ fn values(fields: &LetterFields, view: &ViewContext<'_>) -> Markup {
     }
 }
 
+/// Returns what one can do with a letter that waits. One that an override holds is released by ending that; to an endpoint that
+/// asks for time, a retry at once is one more request that it refuses.
+fn while_waiting(waiting: &WaitingOne) -> Vec<PageAction> {
+    let act = |doing| PageAction { doing, on: ActionObject::Waiting { id: waiting.id.clone() } };
+    let throttles = waiting.fields.error.as_deref().is_some_and(|code| error_words(code).throttles);
+    let held_by = waiting.held_by.as_deref().map(|by| by.strip_prefix("override "));
+    match held_by {
+        Some(Some(id)) => {
+            let release =
+                PageAction { doing: ActionVerb::Release, on: ActionObject::Override(id.to_owned()) };
+            vec![release, act(ActionVerb::GiveUp)]
+        }
+        Some(None) => [ActionVerb::Retry, ActionVerb::GiveUp].map(act).into(),
+        None if throttles => [ActionVerb::Hold, ActionVerb::GiveUp].map(act).into(),
+        None => [ActionVerb::Hold, ActionVerb::Retry, ActionVerb::GiveUp].map(act).into(),
+    }
+}
+
 /// Shows the actions for a letter. For the archived letter they use SQS's message id: the sender of a message
 /// writes the letter's own id into it, and could repeat another letter's id. An override must use the letter's
 /// own id, since the message id changes in the requeue. Its preview counts the letters with that id.
-fn actions(
-    archived: Option<&ArchivedLetter>,
-    waiting: Option<&WaitingOne>,
-    is_replayed: bool,
-    view: &ViewContext<'_>,
-) -> Markup {
+fn actions(letter: &LetterHistory, view: &ViewContext<'_>) -> Markup {
+    let archived = letter.archived.as_ref().map(|(archived, _)| archived);
+    let (waiting, is_replayed) = (letter.waiting.as_ref(), letter.replayed.is_some());
     if archived.is_none() && waiting.is_none() {
         return html! {};
     }
@@ -182,9 +197,8 @@ fn actions(
         "What you can do",
         &html! {
             @if let Some(waiting) = waiting {
-                @let act = |doing| PageAction { doing, on: ActionObject::Waiting { id: waiting.id.clone() } };
                 @if is_both { p { "While it waits:" } }
-                (acts(&[ActionVerb::Hold, ActionVerb::Retry, ActionVerb::GiveUp].map(act), "An override", view))
+                (acts(&while_waiting(waiting), "An override", view))
                 (until_due(view))
             }
             @if let Some(archived) = archived {
@@ -195,7 +209,13 @@ fn actions(
             }
             @let fields = archived.map(|it| &it.fields).or(waiting.map(|it| &it.fields));
             @if let Some((code, target)) = fields.filter(|_| !is_over).and_then(|it| Some((it.error.as_deref()?, it.target.as_deref()))) {
-                p class="note" { "What mends it: " (harmless(&mend(code, target, archived.is_none()))) }
+                p class="note" {
+                    @match letter.back_since {
+                        Some(at) if archived.is_some() => { "Its endpoint took letters again " (when(at, view.now)) "." }
+                        Some(at) => { "Its endpoint took letters again " (when(at, view.now)) ": the function wakes this one." }
+                        None => { "What mends it: " (harmless(&mend(code, target, archived.is_none()))) }
+                    }
+                }
             }
             (commands_only(view))
         },

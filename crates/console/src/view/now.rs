@@ -6,8 +6,8 @@ use redrive_core::policy::{Override, OverrideAction};
 use redrive_replay::{ReplayState, ReplayStatus};
 
 use super::elements::{
-    ViewContext, bounded, column, moment, next_and_last, number, pill, scale, section, spark, table, tile,
-    verdict, when,
+    ViewContext, bounded, column, given_up, moment, next_and_last, number, pill, scale, section, spark,
+    table, tile, verdict, when,
 };
 use super::link::action;
 use crate::operator_action::{ActionObject, ActionVerb, PageAction};
@@ -74,7 +74,10 @@ fn tiles(now: &PresentState, is_whole: bool, view: &ViewContext<'_>) -> Markup {
                 "archived in this time, not replayed" @if let Some(kept) = now.kept_words() { "; " (kept) }
             }))
             (tile(level(now.waits.letters, VerdictLevel::Watch), &bounded(now.waits), "wait for a retry", &html! {
-                @if let Some(due) = now.due { (next_and_last(due, view.now)) }
+                @if let Some(due) = now.due {
+                    (next_and_last(due, view.now))
+                    @if let Some(end) = now.gives_up { (given_up(end, view.now)) }
+                }
                 @else if view.account.control.is_none() { "not known: no list is kept" }
                 @else if !is_whole { "not everything could be read" }
                 @else { "none is hidden for long" }
@@ -231,7 +234,7 @@ fn target_row(
                 }
                 @if target.waiting > 0 && target.target.is_some() {
                     @let act = PageAction { doing: ActionVerb::Retry, on: letters() };
-                    @if act.names_its_letters() { (action(&act, view.account, view.door)) " " }
+                    @if act.names_its_letters() && !matches!(target.state, TargetState::Throttles(_)) { (action(&act, view.account, view.door)) " " }
                     @let act = PageAction { doing: ActionVerb::Hold, on: letters() };
                     @if act.names_its_letters() { (action(&act, view.account, view.door)) }
                 }

@@ -502,6 +502,13 @@ async fn a_schedule_is_that_of_the_rule_and_says_what_it_assumes() {
             .await
             .contains("Rule held: hidden until shortly before the queue would drop it, no retry.")
     );
+    // Two wait for retry 9, one for retry 4; whose schedule is its subscription's own has an end that nobody knows.
+    let end = "if all fail, the first is archived in";
+    assert!(!text.contains(end), "{text}");
+    let (_, _, text) = page(&account, &group(&[(GroupField::Target, WORKER)])).await;
+    assert!(text.contains(&format!("next in 60 min; {end} 19 h")), "{text}");
+    let (_, _, text) = page(&account, "now").await;
+    assert!(text.contains(&format!("next in 60 min; {end} 19 h")), "{text}");
     // The letters fall under several rules: the page shows the schedule of most, and the position on that
     // one.
     let (_, _, text) = page(&account, "group?topic=payments").await;

@@ -5,11 +5,12 @@ use redrive_core::batch::Outcome;
 use redrive_core::endpoint::TargetName;
 use redrive_core::policy::ArchiveReason::{Exhausted, Permanent};
 use redrive_core::policy::{DeferReason, Deferral};
+use redrive_core::waiting::recoveries_key;
 use redrive_support::{NOW, RecordBuilder, TestAccount, WORKER, at, letter_id};
 use serde_json::{Value, json};
 
 use super::stand_in::{RecordedRequest, before};
-use super::{BUCKET, SampleOutcome, archive, end, line, list, page, rows, shown, shown_by};
+use super::{BUCKET, CONTROL, MINUTE, SampleOutcome, archive, end, line, list, page, rows, shown, shown_by};
 
 fn address(id: &str, key: Option<&str>, log_query: Option<&str>) -> String {
     let own = |text: Option<&str>| text.map(str::to_owned);
@@ -334,6 +335,37 @@ async fn a_letter_that_waits_is_found_on_the_list() {
     let (_, _, text) = page(&shown(&cloud), &address("nobody", None, None)).await;
     assert!(!text.contains("What you can do"), "{text}");
     assert!(text.contains("redrivectl archive show --json nobody --stack payments-redrive"), "{text}");
+}
+
+/// What is offered is what helps: a held letter is released, one that is asked to wait is not tried at once, and what is mended
+/// needs no mending.
+#[tokio::test(start_paused = true)]
+async fn a_letter_that_waits_has_what_helps_it() {
+    let of = async |but: Value, recovered: Option<i64>| {
+        let cloud = TestAccount::new();
+        list(&cloud, 30, &[line("a", &but)]);
+        if let Some(minutes) = recovered {
+            let endpoint = json!({ "queue": "payments-dlq", "target": WORKER, "recoveredAt": at(NOW - minutes * MINUTE) });
+            let document = json!({ "version": 1, "endpoints": [endpoint] }).to_string();
+            cloud.put(&format!("{}/{}", BUCKET, recoveries_key(CONTROL)), &document);
+        }
+        page(&shown(&cloud), &address("letter-a", None, None)).await.2
+    };
+    let has = |text: &str, verbs: [bool; 4]| {
+        let commands = ["hold", "retry", "give-up", "overrides release o1"];
+        let found = commands.map(|verb| text.contains(&format!("redrivectl {verb} ")));
+        assert_eq!(found, verbs, "{text}");
+    };
+    has(&of(json!({}), None).await, [true, true, true, false]);
+    has(&of(json!({ "heldBy": "override o1" }), None).await, [false, false, true, true]);
+    has(&of(json!({ "heldBy": "rule slow" }), None).await, [false, true, true, false]);
+    has(&of(json!({ "error": "Http429" }), None).await, [true, false, true, false]);
+    let hidden = json!({ "error": "Http503", "hidden": at(NOW - 20 * MINUTE) });
+    for (recovered, is_back) in [(None, false), (Some(25), false), (Some(10), true)] {
+        let text = of(hidden.clone(), recovered).await;
+        assert_eq!(text.contains("What mends it"), !is_back, "{text}");
+        assert_eq!(text.contains("the function wakes this one"), is_back);
+    }
 }
 
 #[tokio::test(start_paused = true)]

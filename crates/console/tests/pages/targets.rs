@@ -1,7 +1,9 @@
 //! The endpoints of the page *now*: what their letters say of them, and the verdict on all.
 
 use redrive_archive::ArchiveRecord;
-use redrive_console::read::{Alarm, BoundedCount, PresentState, PresentVerdict, VerdictLevel};
+use redrive_console::read::{
+    Alarm, BoundedCount, FailingTarget, PresentState, PresentVerdict, TargetState, VerdictLevel,
+};
 use redrive_core::policy::ArchiveReason::{Exhausted, Expiring, GivenUp, Permanent};
 use redrive_core::waiting::{overrides_key, recoveries_key};
 use redrive_support::{NOW, RecordBuilder, SimFault, TestAccount, WORKER, at};
@@ -109,7 +111,30 @@ async fn an_endpoint_that_asks_for_time_is_throttled() {
         assert_eq!(found[0][1], state, "{text}");
         let words = state.split_once(' ').unwrap().0;
         assert!(text.contains(&format!("payments-worker is {words}: it answers")), "{text}");
+        // One more request is what it asks not to get.
+        let (_, _, group) = page(&shown(&cloud), &format!("group?target={WORKER}")).await;
+        for text in [&text, &group] {
+            assert_eq!(text.contains("redrivectl retry"), code == "Http503", "{text}");
+            assert!(text.contains("redrivectl hold"), "{text}");
+        }
+        let waits = PresentState {
+            targets: vec![FailingTarget { target: None, ..throttled(code) }],
+            ..PresentState::default()
+        };
+        let verdict = PresentVerdict::of(&waits, true, at(NOW));
+        let level = if code == "Http429" { VerdictLevel::Watch } else { VerdictLevel::Bad };
+        assert_eq!(verdict.level, level, "nobody has to slow it down: {verdict:?}");
+        let needed =
+            PresentState { need_you: BoundedCount { letters: 1, ..BoundedCount::default() }, ..waits };
+        assert_eq!(PresentVerdict::of(&needed, true, at(NOW)).level, VerdictLevel::Bad);
     }
+}
+
+/// Returns an endpoint that has failed for an hour, and asks for time by a 429.
+fn throttled(code: &str) -> FailingTarget {
+    let since = at(NOW - 60 * MINUTE);
+    let state = if code == "Http429" { TargetState::Throttles(since) } else { TargetState::Fails(since) };
+    FailingTarget { state, waiting: 1, ..FailingTarget::default() }
 }
 
 /// Where nobody can see whether letters wait or are archived, nothing is called well.
@@ -278,6 +303,7 @@ async fn a_refused_letter_is_edited_before_it_is_replayed() {
         assert!(text.contains("What mends it: Replay the letter with an edited body"), "{text}");
         let (_, _, text) = page(&shown(&cloud), &format!("group?target={WORKER}")).await;
         assert!(text.contains(when), "{text}");
+        assert_eq!(text.contains("redrivectl replay"), reason == Exhausted, "{text}");
     }
 }
 

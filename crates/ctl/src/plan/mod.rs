@@ -66,6 +66,9 @@ pub(super) fn run(
         writeln!(console.out, "{plan}")?;
         return Ok(CommandEnd::Whole);
     }
+    if args.policy.is_none() {
+        writeln!(console.out, "This is the built-in policy; a function's own may differ.\n")?;
+    }
     for (index, (rule, timetable)) in timetables.iter().enumerate() {
         if index > 0 {
             writeln!(console.out)?;
