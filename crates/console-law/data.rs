@@ -15,7 +15,7 @@ use redrive_console::read::{
 use redrive_console::view::{self, PageFrame, ViewContext};
 use redrive_console::{
     BodyVisibility, BucketPrefix, ConsoleAccount, ConsoleClients, DoctorProgress, Filter, GroupField,
-    OneLetter, PageFinding, PageHost, PageKind, Query,
+    OneLetter, PageFinding, PageHost, PageKind, Query, TargetGrants,
 };
 use redrive_core::policy::{Overrides, Policy};
 use redrive_replay::ReplayState;
@@ -50,6 +50,7 @@ pub fn account(text: &str) -> ConsoleAccount {
         namespace: text.to_owned(),
         queues: vec![queue],
         requeue: None,
+        grants: TargetGrants::default(),
         region: "eu-central-1".to_owned(),
         clock: InstanceClock::from_fn(now),
         bodies: BodyVisibility::Hidden,

@@ -96,7 +96,8 @@ def permission_missing(incident):
     incident.deploy(queues=["another"])
     billing = incident.world.subscribe("billing", incident.topic, incident.deployment.queue_arn)
     incident.letter(billing)
-    return billing.name, ["failing", "a permission is missing", "Since", "TargetQueueArns"]
+    why = "parameter TargetQueueArns does not name this target: add it there"
+    return billing.name, ["failing", "a permission is missing", "Since", why]
 
 
 def key_disabled(incident):
@@ -174,7 +175,8 @@ def about_to_expire(incident):
     error = {"code": "AccessDenied", "class": "action_required"}
     bury(incident.deployment, billing, 40, reason="expiring", error=error, targetArn=billing.queue_arn)
     why = "need you: a permission is missing, and the dead-letter queue's retention was about to end"
-    return billing.name, [why, "40 letters of", "The first came", "Replay the 40", "TargetQueueArns"]
+    mend = "parameter TargetQueueArns names this target, so see its own policy"
+    return billing.name, [why, "40 letters of", "The first came", "Replay the 40", mend]
 
 
 INCIDENTS = [

@@ -153,9 +153,7 @@ def test_state_machine_replays_in_steps_by_several_functions(world):
     deployment, billing, operations = with_operations(world, MaxWorkers=3)
     for hours in range(1, 4):
         bury(world, deployment, billing, 200, hours=hours, first=hours * 200 - 200)
-    execution = operations.execute(
-        {"all": True, "rate": 10_000, "ramp": [50, 100], "why": "mended", **PATIENT}
-    )
+    execution = operations.execute({"all": True, "rate": 10_000, "ramp": [50, 100], "why": "mended", **PATIENT})
     status, output = operations.ended(execution)
     assert (status, output["replay"]["status"]) == ("SUCCEEDED", "done"), output["replay"].get("because", output)
     assert output["replay"]["counts"] == {"sent": 600}

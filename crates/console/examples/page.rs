@@ -77,6 +77,7 @@ fn measure(url: &str) {
         namespace: String::new(),
         queues: Vec::new(),
         requeue: None,
+        grants: redrive_console::TargetGrants::default(),
         region: "eu-central-1".to_owned(),
         clock: InstanceClock::from_fn(now),
         bodies: BodyVisibility::Hidden,

@@ -27,6 +27,8 @@ pub struct ConsoleAccount {
     pub queues: Vec<Arn>,
     /// The requeue.
     pub requeue: Option<Arn>,
+    /// The endpoints that the stack's parameters name.
+    pub grants: TargetGrants,
     /// The region of all of these.
     pub region: String,
     /// The clock that pages take the present from.
@@ -46,6 +48,32 @@ pub struct ConsoleClients {
     pub logs: aws_sdk_cloudwatchlogs::Client,
     /// Reads the function's configuration.
     pub lambda: aws_sdk_lambda::Client,
+}
+
+/// The ARNs of the endpoints to which the stack's parameters, such as `TargetQueueArns`, let the function send. A `*` stands for
+/// any text. `None` if the parameters are not known.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TargetGrants(pub Option<Vec<String>>);
+
+impl TargetGrants {
+    /// Reports whether the parameters name an endpoint. `None` if they are not known.
+    #[must_use]
+    pub fn name(&self, target: &str) -> Option<bool> {
+        self.0.as_ref().map(|arns| arns.iter().any(|pattern| covers(pattern, target)))
+    }
+}
+
+/// Reports whether a text is what a pattern with `*` stands for.
+fn covers(pattern: &str, text: &str) -> bool {
+    let mut parts: Vec<_> = pattern.split('*').collect();
+    let last = parts.pop().unwrap_or_default();
+    let Some((first, middle)) = parts.split_first() else { return text == last };
+    let Some(mut rest) = text.strip_prefix(first) else { return false };
+    for part in middle {
+        let Some(at) = rest.find(part) else { return false };
+        rest = &rest[at + part.len()..];
+    }
+    rest.ends_with(last)
 }
 
 /// A bucket, and a prefix of keys in it.
@@ -96,5 +124,27 @@ impl ConsoleClients {
             logs: aws_sdk_cloudwatchlogs::Client::from_conf(logs.build()),
             lambda: aws_sdk_lambda::Client::from_conf(lambda.build()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_parameter_names_an_endpoint_by_its_arn_or_with_a_wildcard() {
+        let arn = |name: &str| format!("arn:aws:sqs:eu-central-1:123456789012:{name}");
+        let names = |pattern: &str, name: &str| {
+            TargetGrants(Some(vec![arn("other"), arn(pattern)])).name(&arn(name)).unwrap()
+        };
+        for pattern in ["billing", "*", "bill*", "*ing", "b*l*g", "billing*"] {
+            assert!(names(pattern, "billing"), "{pattern}");
+        }
+        for pattern in ["bill", "billings", "b*x*g", "*ing-*", "billing*g"] {
+            assert!(!names(pattern, "billing"), "{pattern}");
+        }
+        assert!(TargetGrants(Some(vec!["*".to_owned()])).name("arn:x").unwrap());
+        assert_eq!(TargetGrants(None).name("arn:x"), None);
+        assert_eq!(TargetGrants(Some(Vec::new())).name("arn:x"), Some(false));
     }
 }

@@ -60,7 +60,7 @@ pub mod text;
 pub mod view;
 pub mod widget;
 
-pub use account::{BodyVisibility, BucketPrefix, ConsoleAccount, ConsoleClients};
+pub use account::{BodyVisibility, BucketPrefix, ConsoleAccount, ConsoleClients, TargetGrants};
 pub use operator_action::{ActionObject, ActionVerb, PageAction};
 pub use page_host::{DashboardWidget, DoctorProgress, LocalConsole, PageFinding, PageHost, Theme};
 pub use pattern_words::{pattern_names, pattern_words};

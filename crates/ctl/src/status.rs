@@ -5,7 +5,7 @@ use redrive_console::read::{
     BoundedCount, FailingTarget, PresentState, PresentVerdict, TargetState, VerdictLevel, VerdictSince,
 };
 use redrive_console::text::{clock_time, distance, span, who};
-use redrive_console::{BodyVisibility, PageRange, read_present};
+use redrive_console::{BodyVisibility, PageRange, TargetGrants, read_present};
 use redrive_core::policy::{Override, OverrideAction};
 use serde_json::{Value, json};
 
@@ -32,9 +32,9 @@ pub(super) async fn run(
     let (state, unread) = read_present(&account, range).await;
     let now = account.clock.now();
     let verdict = PresentVerdict::of(&state, unread.is_empty(), now);
-    let stack = account.stack.clone().unwrap_or_default();
+    let (stack, grants) = (account.stack.clone().unwrap_or_default(), account.grants.clone());
     let next = next_words(&state, range, now).map(|words| console.stack.further().command(&words));
-    console.print(&StatusReport { stack, state, verdict, unread, next, range, now }, as_json)
+    console.print(&StatusReport { stack, state, verdict, unread, next, range, now, grants }, as_json)
 }
 
 struct StatusReport {
@@ -46,6 +46,7 @@ struct StatusReport {
     next: Option<String>,
     range: PageRange,
     now: Timestamp,
+    grants: TargetGrants,
 }
 
 impl CommandResult for StatusReport {
@@ -89,13 +90,13 @@ impl CommandResult for StatusReport {
     }
 
     fn json(&self) -> Value {
-        let Self { stack, state, verdict, unread, .. } = self;
+        let Self { stack, state, verdict, unread, grants, .. } = self;
         let count = |count: BoundedCount| json!({ "letters": count.letters, "bound": bound(count) });
         let target = |target: &FailingTarget| {
             let (state, since) = (target.state.name(), target.state.since());
             json!({
                 "target": target.target, "state": state, "since": since, "error": target.error, "reason": target.reason,
-                "says": target.says(), "mend": target.mend(), "waiting": target.waiting, "held": target.held,
+                "says": target.says(), "mend": target.mend(grants), "waiting": target.waiting, "held": target.held,
                 "heldBy": target.held_by, "needYou": target.need_you,
                 "topics": target.topics,
             })
@@ -148,7 +149,7 @@ impl StatusReport {
     /// Returns what comes before the command: what mends the worst target, or whom to ask whether a hold is over.
     fn first(&self) -> Option<String> {
         if let Some(worst) = worst(&self.state) {
-            return worst.mend();
+            return worst.mend(&self.grants);
         }
         let hold = hold(&self.state, self.now)?;
         Some(format!("Ask {} whether this is over: \"{}\".", who(&hold.by), hold.why))
@@ -267,7 +268,7 @@ mod tests {
         let verdict = PresentVerdict::of(&state, unread.is_empty(), now);
         let unread = unread.iter().map(|it| (*it).to_owned()).collect();
         let next = next_words(&state, range, now).map(|words| words.join(" "));
-        StatusReport { stack, state, verdict, unread, next, range, now }
+        StatusReport { stack, state, verdict, unread, next, range, now, grants: TargetGrants::default() }
     }
 
     fn hold(at: Timestamp) -> Override {

@@ -7,6 +7,8 @@ use redrive_core::failure::{
 use redrive_core::policy::ArchiveReason;
 use redrive_core::waiting::ENDPOINT_DOWN;
 
+use crate::account::TargetGrants;
+
 /// Returns a code without the prefix of SQS's older protocol.
 #[must_use]
 pub fn bare_code(code: &str) -> &str {
@@ -108,7 +110,7 @@ pub fn error_words(code: &str) -> ErrorWords {
 /// Returns what a person does about a failure of an endpoint: as the words of its code, with the endpoint's own names. Only
 /// letters that wait go by themselves.
 #[must_use]
-pub fn mend(code: &str, target: Option<&str>, waits: bool) -> String {
+pub fn mend(code: &str, target: Option<&str>, waits: bool, grants: &TargetGrants) -> String {
     let general = || match error_words(code) {
         ErrorWords { throttles: true, mend, .. } if waits => {
             format!("Wait: the function slows down and tries again by itself. {mend}")
@@ -128,10 +130,19 @@ pub fn mend(code: &str, target: Option<&str>, waits: bool) -> String {
     };
     match bare_code(code) {
         "AccessDenied" | "AccessDeniedException" | "AuthorizationError" | "AuthorizationErrorException" => {
-            format!(
-                "Name this target in the stack's parameter {parameter}. If it is named there, see its own policy: in another account \
-             that must allow the function's role too."
-            )
+            match grants.name(arn.as_str()) {
+                Some(false) => format!(
+                    "The stack's parameter {parameter} does not name this target: add it there, and deploy."
+                ),
+                Some(true) => format!(
+                    "The stack's parameter {parameter} names this target, so see its own policy: it refuses the function's role, or \
+                     in another account does not allow it."
+                ),
+                None => format!(
+                    "Name this target in the stack's parameter {parameter}. If it is named there, see its own policy: in another \
+                     account that must allow the function's role too."
+                ),
+            }
         }
         "Unhandled" | FUNCTION_ERROR if arn.kind() == ArnKind::Function => {
             let name = arn.resource().strip_prefix("function:").unwrap_or(arn.resource());
@@ -202,20 +213,30 @@ mod tests {
             (FUNCTION_ERROR, None, "the function's own log,"),
             ("AccessDenied", None, "such as TargetQueueArns"),
         ] {
-            let said = mend(code, target.map(String::as_str), true);
+            let said = mend(code, target.map(String::as_str), true, &TargetGrants::default());
             assert!(said.contains(says), "{code}: {said}");
+        }
+        for (named, says) in [("billing", "so see its own policy"), ("shop", "add it there, and deploy.")] {
+            let grants = TargetGrants(Some(vec![arn(&format!("sqs:eu-central-1:123456789012:{named}"))]));
+            let said = mend("AccessDenied", Some(&queue), true, &grants);
+            assert!(said.contains("TargetQueueArns") && said.contains(says), "{said}");
         }
     }
 
     #[test]
     fn only_letters_that_wait_go_by_themselves() {
+        let none = TargetGrants::default();
         for code in ["Http503", "Http429", "Timeout", "ThrottlingException", "ServiceUnavailable"] {
             assert!(
-                mend(code, None, true).contains("by themselves")
-                    || mend(code, None, true).contains("by itself"),
+                mend(code, None, true, &none).contains("by themselves")
+                    || mend(code, None, true, &none).contains("by itself"),
                 "{code}"
             );
-            assert!(!mend(code, None, false).contains("sel"), "{code}: {}", mend(code, None, false));
+            assert!(
+                !mend(code, None, false, &none).contains("sel"),
+                "{code}: {}",
+                mend(code, None, false, &none)
+            );
         }
     }
 

@@ -11,6 +11,7 @@ use super::collect::CollectedLetters;
 use super::error_words::{error_words, mend, reason_words};
 use super::letter_counts::{ChartSpan, TimedCount};
 use super::letters::{ArchivedLetter, WaitingOne};
+use crate::account::TargetGrants;
 use crate::schedule::{QUEUE_RETENTION_SECONDS, Timetable};
 use crate::text::{count, distance, span};
 
@@ -287,8 +288,8 @@ impl FailingTarget {
 
     /// Returns what a person does about it. `None` if no failure is known.
     #[must_use]
-    pub fn mend(&self) -> Option<String> {
-        self.error.as_deref().map(|code| mend(code, self.target.as_deref(), self.waiting > 0))
+    pub fn mend(&self, grants: &TargetGrants) -> Option<String> {
+        self.error.as_deref().map(|code| mend(code, self.target.as_deref(), self.waiting > 0, grants))
     }
 
     /// Returns about when the first of the waiting letters is archived, if every retry fails. `None` if no rule of the policy

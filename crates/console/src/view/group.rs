@@ -182,7 +182,7 @@ fn steps(target: &FailingTarget, group: &OneGroup, view: &ViewContext<'_>) -> Ma
     let on = |since, until| ActionObject::Letters { of: group.of.clone(), since, until };
     let act = |doing| PageAction { doing, on: on(None, None) };
     let until = view.replay_end();
-    let mend = target.mend().filter(|_| target.state.is_failing() || target.need_you > 0);
+    let mend = target.mend(&view.account.grants).filter(|_| target.state.is_failing() || target.need_you > 0);
     let flows = matches!(target.state, TargetState::Down(_));
     let is_throttled = matches!(target.state, TargetState::Throttles(_));
     // To one that asks for time, a retry at once is one more request that it refuses.

@@ -213,7 +213,7 @@ fn actions(letter: &LetterHistory, view: &ViewContext<'_>) -> Markup {
                     @match letter.back_since {
                         Some(at) if archived.is_some() => { "Its endpoint took letters again " (when(at, view.now)) "." }
                         Some(at) => { "Its endpoint took letters again " (when(at, view.now)) ": the function wakes this one." }
-                        None => { "What mends it: " (harmless(&mend(code, target, archived.is_none()))) }
+                        None => { "What mends it: " (harmless(&mend(code, target, archived.is_none(), &view.account.grants))) }
                     }
                 }
             }

@@ -6,7 +6,7 @@ use redrive_aws::settings::{ArchiveAt, BadSettings, SettingFault, Settings};
 use redrive_core::arn::{Arn, ArnKind};
 use redrive_core::endpoint::without_urls;
 
-use crate::account::{BodyVisibility, BucketPrefix, ConsoleAccount, ConsoleClients};
+use crate::account::{BodyVisibility, BucketPrefix, ConsoleAccount, ConsoleClients, TargetGrants};
 
 /// The longest name of a stack. <https://docs.aws.amazon.com/AWSCloudFormation/latest/APIReference/API_Stack.html>
 const LONGEST_STACK: usize = 128;
@@ -47,6 +47,7 @@ pub fn account(
         namespace: settings.metrics_namespace,
         queues,
         requeue: settings.requeue,
+        grants: TargetGrants::default(),
         region: configuration.sdk.region().map(ToString::to_string).unwrap_or_default(),
         clock,
         // People who may look at the dashboard need not be allowed to read letters.

@@ -19,7 +19,7 @@ use redrive_archive::{Archive, ArchiveInvocation};
 use redrive_aws::clock::InstanceClock;
 use redrive_console::{
     BodyVisibility, BucketPrefix, ConsoleAccount as Shown, ConsoleClients, Filter, GroupField, LocalConsole,
-    PageHost, PageKind, Query, RenderedPage as Answer, show,
+    PageHost, PageKind, Query, RenderedPage as Answer, TargetGrants, show,
 };
 use redrive_console_law::{ParsedPage, parse};
 use redrive_core::batch::ArchiveContext;
@@ -53,6 +53,7 @@ fn shown_by(config: &SdkConfig) -> Shown {
         namespace: "SnsRedrive".to_owned(),
         queues: vec![DLQ.parse().unwrap()],
         requeue: None,
+        grants: TargetGrants::default(),
         region: "eu-central-1".to_owned(),
         clock: InstanceClock::from_fn(|| at(NOW)),
         bodies: BodyVisibility::Hidden,

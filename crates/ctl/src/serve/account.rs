@@ -1,7 +1,7 @@
 //! Reads the account for the console's pages: from the stack's outputs and the function's event source
 //! mappings.
 
-use redrive_console::{BodyVisibility, ConsoleAccount};
+use redrive_console::{BodyVisibility, ConsoleAccount, TargetGrants};
 
 use crate::args;
 use crate::aws::AwsAccess;
@@ -38,8 +38,19 @@ pub(crate) async fn account(
         namespace: output("MetricsNamespace")?.unwrap_or_else(|| NAMESPACE.to_owned()),
         queues: queues.into_iter().chain(requeue.clone()).collect(),
         requeue,
+        grants: grants(console)?,
         region: aws.region(),
         clock: console.clock.clone(),
         bodies,
     })
+}
+
+/// Returns the endpoints that the stack's parameters name.
+fn grants(console: &ToolEnvironment) -> Result<TargetGrants, CommandFailure> {
+    let mut arns = Vec::new();
+    for parameter in ["TargetQueueArns", "TargetFunctionArns", "TargetStreamArns", "TargetTopicArns"] {
+        let list = console.stack.parameter(parameter)?.unwrap_or_default();
+        arns.extend(list.split(',').map(|arn| arn.trim().to_owned()));
+    }
+    Ok(TargetGrants(Some(arns)))
 }
