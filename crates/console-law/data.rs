@@ -113,6 +113,7 @@ fn waiting(text: &str) -> WaitingOne {
         hidden: Some(now()),
         retry: (4, 12),
         held_by: Some(text.to_owned()),
+        recovers: true,
         claimed: false,
     }
 }
@@ -228,6 +229,7 @@ pub fn pages(text: &str, door: &PageHost) -> Vec<(String, String)> {
         waiting: Some(waiting(text)),
         log,
         back_since: None,
+        held_by: Some(text.to_owned()),
     };
     let found = SearchResult {
         archived: vec![archived(text)],
@@ -308,7 +310,7 @@ fn happens(text: &str) -> PresentState {
         further: 1,
         targets: vec![target(text), FailingTarget { target: None, state: TargetState::Held, ..target(text) }],
         need_you: BoundedCount { letters: 3, bound: CountBound::AtMost },
-        retention: Some(ArchiveRetention::Days(90)),
+        retention: Some(Ok(ArchiveRetention::Days(90))),
         kept_until: Some(now()),
         waits: BoundedCount { letters: 2, bound: CountBound::About },
         held: BoundedCount { letters: 1, bound: CountBound::AtLeast },
@@ -342,7 +344,7 @@ fn target(text: &str) -> FailingTarget {
         need_since: Some(now()),
         came: count(),
         due: Some((now(), now())),
-        stands: [(("default".to_owned(), 1), now())].into(),
+        stands: Some([(("default".to_owned(), 1), (now(), now()))].into()),
     }
 }
 

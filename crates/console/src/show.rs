@@ -91,7 +91,7 @@ fn limit(page: &PageKind) -> u32 {
         PageKind::Words => 0,
         PageKind::Waiting { .. } => read::LIST_REQUESTS,
         // It reads the record, the log, the ledgers of replays, and the policy.
-        PageKind::Letter(_) => read::COLLECT_REQUESTS + 3 + read::MAX_QUERY_POLLS + 24,
+        PageKind::Letter(_) => read::COLLECT_REQUESTS + 4 + read::MAX_QUERY_POLLS + 24,
     }
 }
 
@@ -153,17 +153,18 @@ async fn read(view: &ViewContext<'_>, clients: &ConsoleClients, times: PageDeadl
         }
         PageKind::Letter(one) => {
             let reading = read::letter(account, clients, one, &span, times);
-            let ((mut letter, mut unread), policy, endpoints) = tokio::join!(
+            let ((mut letter, mut unread), policy, endpoints, overrides) = tokio::join!(
                 reading,
                 policy(account, clients, times.end),
-                read::read_recoveries(account, clients, times.end)
+                read::read_recoveries(account, clients, times.end),
+                read::read_overrides(account, clients, times.end)
             );
             let policy = policy.and_then(Result::ok);
-            let endpoints = endpoints.map(|mut endpoints| {
-                endpoints.retain_possible(now);
-                letter.note_endpoints(&endpoints);
-            });
-            unread.extend(endpoints.err());
+            let mut known = |why: String| unread.push(why);
+            let mut endpoints = endpoints.map_err(&mut known).unwrap_or_default();
+            let overrides = overrides.map_err(known).unwrap_or_default();
+            endpoints.retain_possible(now);
+            letter.note(&endpoints, overrides.all(), now);
             PageContent { html: view::letter(&letter, one, policy.as_ref(), view), unread, says: None }
         }
         PageKind::Words => PageContent { html: view::words(), unread: Vec::new(), says: None },

@@ -73,6 +73,21 @@ impl StackOptions {
         self.value(|contents| contents.parameters.get(parameter))
     }
 
+    /// Returns a parameter that may be empty; `None` if no stack is named, or if it has no such parameter: the CDK can fill one in
+    /// and leave it out.
+    ///
+    /// # Errors
+    ///
+    /// The stack cannot be read.
+    pub(crate) fn list(&self, parameter: &str) -> Result<Option<Vec<String>>, CommandFailure> {
+        // An empty one counts as missing elsewhere.
+        let value = self.parameter(parameter)?.unwrap_or_default();
+        let contents = self.named.as_ref().and_then(|named| named.contents.as_ref().ok());
+        let is_there = contents.is_some_and(|contents| contents.parameters.contains_key(parameter));
+        let items = value.split(',').map(|item| item.trim().to_owned()).filter(|item| !item.is_empty());
+        Ok(is_there.then(|| items.collect()))
+    }
+
     fn value(
         &self,
         of: impl Fn(&StackContents) -> Option<&String>,

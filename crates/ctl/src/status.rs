@@ -1,4 +1,4 @@
-//! `redrivectl status`: the console's page *now*, in ten lines.
+//! `redrivectl status`: the console's page *now*, as text.
 
 use jiff::Timestamp;
 use redrive_console::read::{
@@ -33,8 +33,14 @@ pub(super) async fn run(
     let now = account.clock.now();
     let verdict = PresentVerdict::of(&state, unread.is_empty(), now);
     let (stack, grants) = (account.stack.clone().unwrap_or_default(), account.grants.clone());
-    let next = next_words(&state, range, now).map(|words| console.stack.further().command(&words));
-    console.print(&StatusReport { stack, state, verdict, unread, next, range, now, grants }, as_json)
+    let command = |words: Vec<String>| console.stack.further().command(&words);
+    let is_edited = state.worst().is_some_and(is_refused);
+    let mut next = next_words(&state, range, now).map(command);
+    let last = next.as_mut().filter(|_| is_edited).map(|next| {
+        next.push_str(" > letters.jsonl");
+        command(["replay", "--from", "letters.jsonl", "--dry-run"].map(str::to_owned).to_vec())
+    });
+    console.print(&StatusReport { stack, state, verdict, unread, next, last, range, now, grants }, as_json)
 }
 
 struct StatusReport {
@@ -44,6 +50,8 @@ struct StatusReport {
     unread: Vec<String>,
     /// The command to type next.
     next: Option<String>,
+    /// The command after that, for an edited copy of its output.
+    last: Option<String>,
     range: PageRange,
     now: Timestamp,
     grants: TargetGrants,
@@ -60,9 +68,11 @@ impl CommandResult for StatusReport {
         lines.push(self.numbers());
         lines.extend(state.gives_up.map(|end| {
             let (when, at) = (distance(end, *now), clock_time(end, *now));
-            format!("if every retry fails, the first letter is archived {when}, at {at}")
+            format!("if every retry fails, the first letter is archived {when} at the earliest, at {at}")
         }));
-        lines.extend(state.kept_words().map(|kept| format!("archived letters are {kept}")));
+        let of =
+            if state.kept_until.is_some() { "archived letters that need you" } else { "archived letters" };
+        lines.extend(state.kept_words().map(|kept| format!("{of} are {kept}")));
         lines.extend(state.to_expiry.map(|left| format!("the first letter expires in {}", span(left))));
         let shown: Vec<_> = state.targets.iter().filter(|it| it.state != TargetState::Fine).collect();
         if !shown.is_empty() {
@@ -79,13 +89,10 @@ impl CommandResult for StatusReport {
         let first = self.first();
         lines.extend(first.as_ref().map(|first| format!("first: {}", harmless(first))));
         let then = if first.is_some() { "then" } else { "next" };
+        let edits = self.last.is_some().then_some("edit: the bodies in letters.jsonl, and nothing else");
         lines.extend(self.next.iter().map(|next| format!("{then}: {next}")));
-        if self.next.is_some() && worst(state).is_some_and(is_refused) {
-            lines.push(
-                "last: edit the bodies in its output, and send that: redrivectl replay --from FILE --dry-run"
-                    .to_owned(),
-            );
-        }
+        lines.extend(edits.map(str::to_owned));
+        lines.extend(self.last.iter().map(|last| format!("last: {last}")));
         lines.join("\n") + "\n"
     }
 
@@ -113,7 +120,7 @@ impl CommandResult for StatusReport {
             "targets": state.targets.iter().map(target).collect::<Value>(),
             "alarms": state.alarms.iter().flatten().map(|alarm| json!(alarm.name)).collect::<Value>(),
             "notSeen": unread.iter().map(String::as_str).chain(state.blind.iter().copied()).collect::<Vec<_>>(),
-            "next": self.next,
+            "next": self.next, "last": self.last,
         })
     }
 
@@ -148,7 +155,7 @@ impl StatusReport {
 
     /// Returns what comes before the command: what mends the worst target, or whom to ask whether a hold is over.
     fn first(&self) -> Option<String> {
-        if let Some(worst) = worst(&self.state) {
+        if let Some(worst) = self.state.worst() {
             return worst.mend(&self.grants);
         }
         let hold = hold(&self.state, self.now)?;
@@ -218,14 +225,15 @@ fn row(target: &FailingTarget, names: &TableNames, now: Timestamp) -> Vec<String
     vec![name, state, says, thousands(target.waiting), thousands(target.need_you)]
 }
 
-/// Returns the worst target that fails or whose letters need a person.
-fn worst(state: &PresentState) -> Option<&FailingTarget> {
-    state.targets.iter().find(|it| it.target.is_some() && (it.state.is_failing() || it.need_you > 0))
-}
-
 /// Reports whether its letters need an edit before they are sent again.
 fn is_refused(target: &FailingTarget) -> bool {
-    target.all_refused && !(target.waiting > 0 && target.state.is_failing())
+    target.all_refused && !is_retried(target)
+}
+
+/// Reports whether a retry at once helps its letters: they wait, and it does not ask for time.
+fn is_retried(target: &FailingTarget) -> bool {
+    let fails = target.state.is_failing() && !matches!(target.state, TargetState::Throttles(_));
+    target.waiting > 0 && fails
 }
 
 /// Returns the first hold in force that has letters.
@@ -236,16 +244,16 @@ fn hold(state: &PresentState, now: Timestamp) -> Option<&Override> {
 /// Returns the command for the worst target, without the connection: it shows the letters, and does nothing yet. None where
 /// an endpoint asks for time. Where nothing fails, it releases a hold.
 fn next_words(state: &PresentState, range: PageRange, now: Timestamp) -> Option<Vec<String>> {
-    let Some(worst) = worst(state) else {
+    let Some(worst) = state.worst() else {
         let hold = hold(state, now)?;
         return Some(["overrides", "release", &hold.id, "--dry-run"].map(str::to_owned).to_vec());
     };
     let target = worst.target.clone()?;
-    if matches!(worst.state, TargetState::Throttles(_)) {
+    if matches!(worst.state, TargetState::Throttles(_)) && worst.need_you == 0 {
         return None;
     }
     let since = range.at(now).0.to_string();
-    let words: &[&str] = if worst.waiting > 0 && worst.state.is_failing() {
+    let words: &[&str] = if is_retried(worst) {
         &["retry", "--target", &target, "--dry-run"]
     } else if is_refused(worst) {
         // The same content would be refused again: these are the records to edit.
@@ -268,7 +276,18 @@ mod tests {
         let verdict = PresentVerdict::of(&state, unread.is_empty(), now);
         let unread = unread.iter().map(|it| (*it).to_owned()).collect();
         let next = next_words(&state, range, now).map(|words| words.join(" "));
-        StatusReport { stack, state, verdict, unread, next, range, now, grants: TargetGrants::default() }
+        let last = None;
+        StatusReport {
+            stack,
+            state,
+            verdict,
+            unread,
+            next,
+            last,
+            range,
+            now,
+            grants: TargetGrants::default(),
+        }
     }
 
     fn hold(at: Timestamp) -> Override {
@@ -324,21 +343,20 @@ mod tests {
         let refused = FailingTarget { all_refused: true, ..target(TargetState::GaveUp(at), 0) };
         let show =
             format!("archive show --target {arn} --reason permanent --since 2026-11-01T09:00:00Z --json");
-        assert_eq!(next(refused.clone()), Some(show));
-        let text = |target| {
-            report(PresentState { targets: vec![target], ..PresentState::default() }, &[])
-                .text(TextStyle::default())
-        };
-        let send =
-            "last: edit the bodies in its output, and send that: redrivectl replay --from FILE --dry-run\n";
-        assert!(text(refused).ends_with(send));
-        assert!(!text(target(TargetState::GaveUp(at), 0)).contains("last: "));
+        assert_eq!(next(refused), Some(show));
         let retry = format!("retry --target {arn} --dry-run");
         assert_eq!(next(target(TargetState::Fails(at), 1)), Some(retry));
-        assert_eq!(next(target(TargetState::Throttles(at), 1)), None, "it asks for time");
+        let replay_it = next(target(TargetState::Throttles(at), 1));
+        assert!(replay_it.is_some_and(|next| next.starts_with("replay ")), "letters need somebody");
         let asks = FailingTarget { need_you: 0, ..target(TargetState::Throttles(at), 1) };
-        let asks = PresentState { targets: vec![asks], ..PresentState::default() };
-        assert_eq!(report(asks, &[]).finished(), CommandEnd::Whole, "nobody has to do anything");
+        assert_eq!(next(asks.clone()), None, "it asks for time");
+        let one = PresentState { targets: vec![asks.clone()], ..PresentState::default() };
+        assert_eq!(report(one, &[]).finished(), CommandEnd::Whole, "nobody has to do anything");
+        // Another one needs somebody, though it stands behind.
+        let other = FailingTarget { target: Some("https://shop.example#0123456789ab".to_owned()), ..asks };
+        let targets = vec![other, target(TargetState::GaveUp(at), 0)];
+        let both = PresentState { targets, ..PresentState::default() };
+        assert!(report(both, &[]).next.is_some_and(|next| next.contains(WORKER)));
         let by_override = std::iter::once("override o1".to_owned()).collect();
         let held =
             FailingTarget { held: 1, held_by: by_override, need_you: 0, ..target(TargetState::Held, 0) };

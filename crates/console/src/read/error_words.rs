@@ -135,8 +135,8 @@ pub fn mend(code: &str, target: Option<&str>, waits: bool, grants: &TargetGrants
                     "The stack's parameter {parameter} does not name this target: add it there, and deploy."
                 ),
                 Some(true) => format!(
-                    "The stack's parameter {parameter} names this target, so see its own policy: it refuses the function's role, or \
-                     in another account does not allow it."
+                    "The stack's parameter {parameter} names this target now. If it did so before, see the target's own policy: it \
+                     refuses the function's role, or in another account does not allow it."
                 ),
                 None => format!(
                     "Name this target in the stack's parameter {parameter}. If it is named there, see its own policy: in another \
@@ -216,7 +216,9 @@ mod tests {
             let said = mend(code, target.map(String::as_str), true, &TargetGrants::default());
             assert!(said.contains(says), "{code}: {said}");
         }
-        for (named, says) in [("billing", "so see its own policy"), ("shop", "add it there, and deploy.")] {
+        for (named, says) in
+            [("billing", "see the target's own policy"), ("shop", "add it there, and deploy.")]
+        {
             let grants = TargetGrants(Some(vec![arn(&format!("sqs:eu-central-1:123456789012:{named}"))]));
             let said = mend("AccessDenied", Some(&queue), true, &grants);
             assert!(said.contains("TargetQueueArns") && said.contains(says), "{said}");

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
-use redrive_core::policy::{ArchiveReason, DeliverySpec, Override, Policy};
+use redrive_core::policy::{ArchiveReason, DeliverySpec, Override, Policy, Schedule, expiry_margin};
 use redrive_core::waiting::{ENDPOINT_DOWN, EndpointRecovery};
 
 use super::collect::CollectedLetters;
@@ -12,7 +12,7 @@ use super::error_words::{error_words, mend, reason_words};
 use super::letter_counts::{ChartSpan, TimedCount};
 use super::letters::{ArchivedLetter, WaitingOne};
 use crate::account::TargetGrants;
-use crate::schedule::{QUEUE_RETENTION_SECONDS, Timetable};
+use crate::schedule::QUEUE_RETENTION_SECONDS;
 use crate::text::{count, distance, span};
 
 /// An endpoint whose letters fail, wait, or were archived.
@@ -50,8 +50,9 @@ pub struct FailingTarget {
     pub came: TimedCount,
     /// When the next and the last of the waiting letters are due.
     pub due: Option<(Timestamp, Timestamp)>,
-    /// When the first letter is due of those that wait for a retry of a rule: the rule and the retry's number.
-    pub stands: BTreeMap<(String, u32), Timestamp>,
+    /// Where the waiting letters stand in their schedules: the first due and the first arrival by rule and next retry. `None` if
+    /// that is not known of all of them.
+    pub stands: Option<BTreeMap<(String, u32), (Timestamp, Timestamp)>>,
 }
 
 /// The state of an endpoint. The worst comes first.
@@ -209,12 +210,18 @@ fn one_target(
     let back = known.iter().filter(|known| known.down_since.is_none()).max_by_key(|known| known.recovered_at);
     let flows = back.and_then(|known| known.recovered_at.map(|at| (at, known.is_done)));
     let since = retried.iter().map(|letter| letter.since).min();
+    let throttles = |code: &str| error_words(code).throttles;
+    let mut known_errors = retried.iter().filter_map(|it| told(&it.fields.error)).peekable();
     let state = if let Some(since) = down.and_then(|known| known.down_since) {
-        TargetState::Down(since)
+        if down.and_then(|known| known.error.as_deref()).is_some_and(throttles) {
+            TargetState::Throttles(since)
+        } else {
+            TargetState::Down(since)
+        }
     } else if let Some((at, false)) = flows {
         TargetState::Flows(at)
     } else if let Some(since) = since {
-        if error.as_deref().is_some_and(|code| error_words(code).throttles) {
+        if known_errors.peek().is_some() && known_errors.all(|code| throttles(&code)) {
             TargetState::Throttles(since)
         } else {
             TargetState::Fails(since)
@@ -238,12 +245,14 @@ fn one_target(
     let refused = Some(ArchiveReason::Permanent.name());
     let topics = archived.iter().map(|it| &it.fields).chain(waiting.iter().map(|it| &it.fields));
     let due = retried.iter().map(|letter| letter.due);
-    let mut stands = BTreeMap::new();
+    let mut stands = Some(BTreeMap::new());
     for letter in &retried {
-        if let Some(rule) = &letter.fields.rule {
-            let first = stands.entry((rule.clone(), letter.retry.0)).or_insert(letter.due);
-            *first = letter.due.min(*first);
-        }
+        let rule = letter.fields.rule.clone();
+        stands = rule.zip(stands).map(|(rule, mut stands)| {
+            let first = stands.entry((rule, letter.retry.0)).or_insert((letter.due, letter.since));
+            *first = (letter.due.min(first.0), letter.since.min(first.1));
+            stands
+        });
     }
     FailingTarget {
         target,
@@ -292,20 +301,32 @@ impl FailingTarget {
         self.error.as_deref().map(|code| mend(code, self.target.as_deref(), self.waiting > 0, grants))
     }
 
-    /// Returns about when the first of the waiting letters is archived, if every retry fails. `None` if no rule of the policy
-    /// says so.
+    /// Returns the time before which none of the waiting letters is archived if every retry fails, by the policy and a retention
+    /// of 14 days. `None` if a rule's schedule is not known.
     #[must_use]
     pub fn gives_up(&self, policy: &Policy) -> Option<Timestamp> {
-        let end = |((name, retry), due): (&(String, u32), &Timestamp)| {
-            let rule = policy.all_rules().find(|rule| rule.name == *name)?;
-            // The schedule of each letter is that of its subscription.
-            let is_inline = matches!(rule.delivery, DeliverySpec::Inline(_));
-            let timetable = Timetable::of(rule, QUEUE_RETENTION_SECONDS);
-            let row = timetable.rows.iter().find(|row| row.retry == *retry).filter(|_| is_inline)?;
-            let left = i64::try_from(timetable.life.saturating_sub(row.since)).ok()?;
-            due.saturating_add(SignedDuration::from_secs(left)).ok()
+        let retention = QUEUE_RETENTION_SECONDS - expiry_margin(QUEUE_RETENTION_SECONDS);
+        let after = |at: Timestamp, seconds: u64| {
+            at.saturating_add(SignedDuration::from_secs(i64::try_from(seconds).ok()?)).ok()
         };
-        self.stands.iter().filter_map(end).min()
+        let end = |((name, retry), (due, since)): (&(String, u32), &(Timestamp, Timestamp))| {
+            let rule = policy.all_rules().find(|rule| rule.name == *name)?;
+            let DeliverySpec::Inline(delivery) = &rule.delivery else { return None };
+            let Schedule { retries, .. } = delivery.schedule;
+            let left =
+                (retry + 1..=retries).map(|k| delivery.schedule.shortest_wait(k, rule.jitter).unwrap_or(0));
+            // Nobody waits for longer than SQS keeps a message: a schedule may have a hundred thousand retries.
+            let mut seconds = 0;
+            for wait in left {
+                seconds += wait;
+                if seconds > retention {
+                    break;
+                }
+            }
+            Some(after(*due, seconds)?.min(after(*since, retention)?))
+        };
+        let ends: Option<Vec<_>> = self.stands.as_ref()?.iter().map(end).collect();
+        ends?.into_iter().min()
     }
 
     /// Returns the override that holds its letters, if it is a single one of those in force. A letter stays on the list
@@ -325,4 +346,36 @@ impl FailingTarget {
 /// Reports whether an archived letter needs a person. One of which nobody knows whether a replay sent it may.
 pub(super) fn needs_person_now(letter: &ArchivedLetter) -> bool {
     letter.replayed != Some(true) && letter.fields.reason.as_deref().is_none_or(needs_person)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The built-in policy retries after 6 h three times at its end, each 10 % earlier at most.
+    #[test]
+    fn letters_are_given_up_at_the_earliest_after_the_shortest_waits() {
+        let at = |hours: i64| Timestamp::UNIX_EPOCH + SignedDuration::from_hours(hours);
+        let policy = Policy::parse(
+            r#"{"rules": [{"name": "own", "match": {"origin": ["sns"]}, "deliveryPolicy": "from-subscription"}]}"#,
+        );
+        let policy = policy.unwrap();
+        let ends = |stands: &[(&str, u32, i64, i64)]| {
+            let one = |(rule, retry, due, since): &(&str, u32, i64, i64)| {
+                ((rule.to_string(), *retry), (at(*due), at(*since)))
+            };
+            let stands = Some(stands.iter().map(one).collect());
+            FailingTarget { stands, ..FailingTarget::default() }.gives_up(&policy)
+        };
+        let minutes = |minutes: i64| Some(Timestamp::UNIX_EPOCH + SignedDuration::from_mins(minutes));
+        assert_eq!(ends(&[("default", 12, 20, 0)]), minutes(20 * 60), "the last is due");
+        assert_eq!(ends(&[("default", 10, 20, 0)]), minutes(20 * 60 + 2 * 324));
+        assert_eq!(ends(&[("default", 12, 40, 0), ("default", 10, 20, 0)]), minutes(20 * 60 + 2 * 324));
+        // A letter that was held for long is archived an hour before its queue forgets it.
+        assert_eq!(ends(&[("default", 10, 330, 0)]), minutes((14 * 24 - 1) * 60));
+        for unknown in ["own", "renamed"] {
+            assert_eq!(ends(&[("default", 12, 20, 0), (unknown, 1, 1, 0)]), None, "{unknown}");
+        }
+        assert_eq!(FailingTarget::default().gives_up(&policy), None);
+    }
 }

@@ -8,6 +8,7 @@ use redrive_archive::{
     ArchiveObject, ArchiveWalk, ErasedRecord, LetterIdentity, LocatedRecord, Selection, WalkItem, is_archived,
 };
 use redrive_aws::clients::failure_of_call;
+use redrive_core::policy::Override;
 use redrive_core::waiting::Recoveries;
 use redrive_replay::{SentLetters, StoredReplays, began};
 use serde_json::Value;
@@ -47,20 +48,27 @@ pub struct LetterHistory {
     pub waiting: Option<WaitingOne>,
     /// The lines in the log.
     pub log: LetterLog,
-    /// When its endpoint took letters again, if that was after the last attempt of this one.
+    /// When its endpoint took letters again, if that was after the last attempt of this one, and it is not down.
     pub back_since: Option<Timestamp>,
+    /// The override that holds it, if that is in force.
+    pub held_by: Option<String>,
 }
 
 impl LetterHistory {
-    /// Takes note of when its endpoint took letters again.
-    pub(crate) fn note_endpoints(&mut self, endpoints: &Recoveries) {
+    /// Takes note of when its endpoint took letters again, and of the override that holds it.
+    pub(crate) fn note(&mut self, endpoints: &Recoveries, overrides: &[Override], now: Timestamp) {
+        let holds = self.waiting.as_ref().and_then(|it| it.held_by.as_deref()?.strip_prefix("override "));
+        let in_force = |it: &&Override| Some(it.id.as_str()) == holds && it.at <= now && !it.has_ended(now);
+        self.held_by = overrides.iter().find(in_force).map(|it| it.id.clone());
         let archived =
             self.archived.as_ref().map(|(archived, _)| (&archived.fields.target, archived.archived));
         let waits = || self.waiting.as_ref().and_then(|it| Some((&it.fields.target, it.hidden?)));
         let Some((Some(target), tried)) = archived.or_else(waits) else { return };
-        let known =
-            endpoints.iter().filter(|known| known.target.as_str() == target && known.down_since.is_none());
-        self.back_since = known.filter_map(|known| known.recovered_at).filter(|at| *at > tried).max();
+        let known: Vec<_> = endpoints.iter().filter(|known| known.target.as_str() == target).collect();
+        if known.iter().all(|known| known.down_since.is_none()) {
+            self.back_since =
+                known.iter().filter_map(|known| known.recovered_at).filter(|at| *at > tried).max();
+        }
     }
 }
 
@@ -150,7 +158,7 @@ pub(crate) async fn letter(
         missing.push(why);
         LetterLog::None
     });
-    (LetterHistory { archived, replayed, waiting, log, back_since: None }, missing)
+    (LetterHistory { archived, replayed, waiting, log, back_since: None, held_by: None }, missing)
 }
 
 type LetterReading = (ArchivedLetter, Option<ShownContent>, Result<Option<LetterReplay>, String>);

@@ -46,6 +46,8 @@ pub struct WaitingOne {
     pub retry: (u32, u32),
     /// The override or the rule that holds it, if any.
     pub held_by: Option<String>,
+    /// True if the function wakes it when its endpoint is back.
+    pub recovers: bool,
     /// True if its endpoint is back, and the function has claimed it, to wake it.
     pub claimed: bool,
 }
@@ -141,6 +143,7 @@ impl From<WaitingLetter> for WaitingOne {
             hidden: letter.hidden,
             retry: (letter.retry.number, letter.retry.of),
             held_by: letter.held_by,
+            recovers: letter.recovers,
             claimed: false,
         }
     }

@@ -39,7 +39,8 @@ mod time_limits;
 mod waiting;
 
 pub(crate) use collect::{
-    LIST_REQUESTS, REQUESTS as COLLECT_REQUESTS, WaitingListPart, collect, read_recoveries, read_waiting,
+    LIST_REQUESTS, REQUESTS as COLLECT_REQUESTS, WaitingListPart, collect, read_overrides, read_recoveries,
+    read_waiting,
 };
 pub use content::{ContentMask, ShownContent};
 pub use error_words::{ErrorWords, bare_code, error_words, mend, reason_words};

@@ -9,9 +9,8 @@ use tokio::time::timeout_at;
 
 use super::collect::{
     CollectedLetters, REQUESTS as COLLECT_REQUESTS, collect, read_overrides, read_recoveries, too_late,
-    unread,
 };
-use super::failing_targets::{FailingTarget, failing_targets, needs_person};
+use super::failing_targets::{FailingTarget, TargetState, failing_targets, needs_person, needs_person_now};
 use super::letter_counts::{BoundedCount, ChartSpan, CountBound, TimedCount};
 use super::policy::policy;
 use super::queue_metrics::{MAX_QUEUES, MetricsRead, QueueNow, metrics};
@@ -42,9 +41,9 @@ pub struct PresentState {
     pub targets: Vec<FailingTarget>,
     /// The letters that need a person: archived in the time range, not on purpose, and not replayed.
     pub need_you: BoundedCount,
-    /// How long the archive keeps letters; `None` if it is no bucket, or could not be read.
-    pub retention: Option<ArchiveRetention>,
-    /// The time before which S3 deletes none of the letters that need a person, by the retention.
+    /// How long the archive keeps letters, or why that could not be read; `None` if it is no bucket.
+    pub retention: Option<Result<ArchiveRetention, String>>,
+    /// The time before which S3 deletes none of the letters that need a person, by the retention. `None` if it is not known.
     pub kept_until: Option<Timestamp>,
     /// The letters that wait for a retry.
     pub waits: BoundedCount,
@@ -72,17 +71,28 @@ pub struct PresentState {
 }
 
 impl PresentState {
-    /// Says until when the archive keeps the letters that need a person, or else how long it keeps letters.
+    /// Says how long the archive keeps the letters that need a person, or else letters in general: as the rest of "they are".
     #[must_use]
     pub fn kept_words(&self) -> Option<String> {
-        Some(match (self.retention?, self.kept_until) {
-            (ArchiveRetention::Unlimited, _) => "kept until somebody deletes them".to_owned(),
-            (ArchiveRetention::Days(_), Some(end)) => format!("kept until {}", utc_day(end)),
-            (ArchiveRetention::Days(days), None) => format!("kept for {}", count(days.into(), "day")),
-            (ArchiveRetention::Differs, _) => {
-                "kept for times that differ by the bucket's lifecycle rules".to_owned()
+        Some(match (self.retention.as_ref()?, self.kept_until) {
+            (Ok(ArchiveRetention::Unlimited), _) => "kept until somebody deletes them".to_owned(),
+            (Ok(ArchiveRetention::Days(_)), Some(end)) => format!("kept until {}", utc_day(end)),
+            (Ok(ArchiveRetention::Days(days)), None) => format!("kept for {}", count((*days).into(), "day")),
+            (Ok(ArchiveRetention::Differs), _) => {
+                "kept for a time that differs: see the bucket's lifecycle rules".to_owned()
             }
+            (Err(why), _) => format!("kept for a time that could not be read ({why})"),
         })
+    }
+
+    /// Returns the target to look at first: one that fails or needs a person, and only then one that asks for time.
+    #[must_use]
+    pub fn worst(&self) -> Option<&FailingTarget> {
+        let mut named = self.targets.iter().filter(|it| it.target.is_some());
+        let is_urgent = |it: &&FailingTarget| {
+            it.need_you > 0 || (it.state.is_failing() && !matches!(it.state, TargetState::Throttles(_)))
+        };
+        named.clone().find(is_urgent).or_else(|| named.find(|it| it.state.is_failing()))
     }
 
     /// Returns the letters that came and those that were delivered in the time, by the metrics. `None` without metrics, and
@@ -146,25 +156,24 @@ pub(crate) async fn now(
     if alarms.as_ref().is_some_and(|(_, more)| *more) {
         unread.push(format!("alarms beyond the first {MAX_ALARMS} of this prefix"));
     }
-    let retention = retention.unwrap_or_else(|_| Err(too_late("the lifecycle of the archive's bucket")));
-    let retention = keep(retention, &mut unread).flatten();
+    let retention =
+        retention.unwrap_or_else(|_| Some(Err(too_late("the lifecycle of the archive's bucket"))));
     let MetricsRead { queues, to_expiry, .. } = queues.unwrap_or_default();
     let now = PresentState {
         queues,
         to_expiry,
         further: account.queues.len().saturating_sub(MAX_QUEUES),
         need_you: need_you(&collected, account.archive.is_some()),
+        kept_until: first_needing(&collected)
+            .zip(retention.clone().and_then(Result::ok))
+            .and_then(|(first, kept)| kept.end(first)),
         retention,
-        kept_until: first_needing(&collected).and_then(|first| retention?.end(first)),
         waits: listed(targets.iter().map(|it| it.waiting).sum(), is_part),
         held: listed(targets.iter().map(|it| it.held).sum(), is_part),
         blind: blind(account),
         due: due(&targets),
         // Whoever may not read the policy does without: the pages of the targets say why.
-        gives_up: policy
-            .ok()
-            .flatten()
-            .and_then(|policy| targets.iter().filter_map(|target| target.gives_up(&policy)).min()),
+        gives_up: policy.ok().flatten().and_then(|policy| gives_up(&targets, &policy)),
         span: Some(*span),
         is_sample: collected.more || collected.read < collected.index.letters || collected.more_waiting,
         targets,
@@ -182,8 +191,16 @@ fn needing(collected: &CollectedLetters) -> impl Iterator<Item = &TimedCount> {
     groups.filter(|(key, _)| key.reason.as_deref().is_none_or(needs_person)).map(|(_, count)| count)
 }
 
-/// Returns when the first of the letters that need a person was archived.
+/// Returns a time before which none of the letters that need a person was archived: where all were read, without those that a
+/// replay has sent. `None` if older ones may not even be listed.
 fn first_needing(collected: &CollectedLetters) -> Option<Timestamp> {
+    let CollectedLetters { index, more, archived, read, .. } = collected;
+    if *more || index.blind > 0 {
+        return None;
+    }
+    if *read >= index.letters {
+        return archived.iter().filter(|letter| needs_person_now(letter)).map(|letter| letter.archived).min();
+    }
     needing(collected).filter_map(|count| count.seen).map(|(first, _)| first).min()
 }
 
@@ -192,15 +209,22 @@ async fn policy_of(account: &ConsoleAccount, clients: &ConsoleClients) -> Option
     policy(clients, account.function.as_ref()?).await.ok()
 }
 
-/// Reads how long the archive's bucket keeps letters.
+/// Returns the time before which none of the waiting letters is archived if every retry fails; `None` if it is not known of all.
+fn gives_up(targets: &[FailingTarget], policy: &Policy) -> Option<Timestamp> {
+    let waiting = targets.iter().filter(|target| target.waiting > 0);
+    let ends: Option<Vec<_>> = waiting.map(|target| target.gives_up(policy)).collect();
+    ends?.into_iter().min()
+}
+
+/// Reads how long the archive's bucket keeps letters. Whoever may not read that sees all letters nevertheless.
 async fn retention(
     account: &ConsoleAccount,
     clients: &ConsoleClients,
-) -> Result<Option<ArchiveRetention>, String> {
-    let Some(BucketPrefix { bucket, prefix }) = &account.archive else { return Ok(None) };
+) -> Option<Result<ArchiveRetention, String>> {
+    let BucketPrefix { bucket, prefix } = account.archive.as_ref()?;
     let rules = lifecycle_rules(&clients.s3, bucket).await;
-    let rules = rules.map_err(|error| unread("s3:GetLifecycleConfiguration", &failure_of_call(&error)))?;
-    Ok(Some(ArchiveRetention::of(&rules, prefix)))
+    let failed = |error| format!("s3:GetLifecycleConfiguration: {}", failure_of_call(&error).code);
+    Some(rules.map(|rules| ArchiveRetention::of(&rules, prefix)).map_err(failed))
 }
 
 /// Counts the letters that need a person: those that the archive's keys count, less those of which it is known that a replay

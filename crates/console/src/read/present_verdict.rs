@@ -70,11 +70,17 @@ impl PresentVerdict {
     #[must_use]
     pub fn of(now: &PresentState, is_whole: bool, present: Timestamp) -> Self {
         let failing: Vec<_> = now.targets.iter().filter(|it| it.state.is_failing()).collect();
+        // One that asks for time needs nobody: the function slows down.
+        let asks_for_time = |it: &&FailingTarget| matches!(it.state, TargetState::Throttles(_));
+        let is_throttled = failing.iter().all(asks_for_time);
         let mut says = Vec::new();
         match failing.as_slice() {
             [] => {}
             [one] => says.push(one_fails(one)),
-            more => says.push(format!("{} are failing.", count(more.len() as u64, "target"))),
+            more => {
+                let how = if is_throttled { "throttled" } else { "failing" };
+                says.push(format!("{} are {how}.", count(more.len() as u64, "target")));
+            }
         }
         let need = now.need_you.letters;
         if need > 0 {
@@ -85,18 +91,15 @@ impl PresentVerdict {
         }
         let kept = now.kept_until.map(|end| end.duration_since(present).as_secs().max(0).unsigned_abs());
         if let Some(left) = kept.filter(|left| need > 0 && *left < KEPT_DANGER_SECONDS) {
-            let it = if need == 1 { "it" } else { "the first" };
-            says.push(format!("S3 deletes {it} in {}.", span(left)));
+            says.push(format!("S3 deletes the first in {}.", span(left)));
         }
         if let Some(left) = now.to_expiry.filter(|left| *left < DANGER_SECONDS) {
             says.push(format!("A letter expires in {}.", span(left)));
         }
         let alarms = now.alarms.as_ref().map_or(0, Vec::len) as u64;
-        let asks_for_time = |it: &&FailingTarget| matches!(it.state, TargetState::Throttles(_));
-        // One that asks for time needs nobody: the function slows down.
-        let is_bad = says.len() > usize::from(!failing.is_empty()) || !failing.iter().all(asks_for_time);
+        let is_bad = !is_throttled || says.len() > usize::from(!failing.is_empty());
         let is_whole = is_whole && now.blind.is_empty();
-        if alarms > 0 && says.is_empty() {
+        if alarms > 0 && !is_bad {
             let is = if alarms == 1 { "is" } else { "are" };
             says.push(format!("{} {is} on.", count(alarms, "alarm")));
             if now.held.letters > 0 {
@@ -116,7 +119,7 @@ impl PresentVerdict {
                     seconds if is_last => format!("the last {}", span(seconds.unsigned_abs())),
                     _ => "this time".to_owned(),
                 };
-                says.push(format!("Of {time}, none needs you."));
+                says.push(format!("No letter that was archived in {time} needs you."));
             }
         } else if !is_whole {
             says.push("Not everything could be read.".to_owned());

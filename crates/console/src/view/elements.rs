@@ -166,7 +166,7 @@ pub(super) fn next_and_last((next, last): (Timestamp, Timestamp), now: Timestamp
 
 /// Says when the first letter is archived, if every retry fails.
 pub(super) fn given_up(end: Timestamp, now: Timestamp) -> Markup {
-    html! { "; if all fail, the first is archived " (when(end, now)) }
+    html! { "; if all fail, the first is archived " (when(end, now)) " at the earliest" }
 }
 
 /// Shows counts over time as small bars. A bar is full at `full` letters. Its label repeats in words what the

@@ -235,7 +235,8 @@ fn steps(target: &FailingTarget, group: &OneGroup, view: &ViewContext<'_>) -> Ma
                             @if target.need_you > 0 { "; " (thousands(target.need_you)) " of those that were read need you" }
                             "."
                         }
-                        @if !target.all_refused {
+                        // Older ones, which were not read, may have failed otherwise.
+                        @if !target.all_refused || group.counted.more_than_read() {
                             (acts(&[PageAction { doing: ActionVerb::Replay, on: on(Some(group.span.from), until) }], "A replay", view))
                         }
                     }
@@ -270,7 +271,7 @@ fn common(group: &OneGroup, view: &ViewContext<'_>) -> Markup {
             @if !single.is_empty() {
                 (table(
                     "Table of what they share",
-                    &html! { "With one value" },
+                    &html! { "The same for all" },
                     &html! { (column("field")) (column("value")) (counts(group)) },
                     &html! { @for (field, values) in &single { @for common in values {
                         tr { th scope="row" { (field.name()) } td class="value" { (common_name(*field, common, group, view)) } (numbers(common)) }

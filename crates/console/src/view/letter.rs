@@ -156,19 +156,15 @@ fn values(fields: &LetterFields, view: &ViewContext<'_>) -> Markup {
 
 /// Returns what one can do with a letter that waits. One that an override holds is released by ending that; to an endpoint that
 /// asks for time, a retry at once is one more request that it refuses.
-fn while_waiting(waiting: &WaitingOne) -> Vec<PageAction> {
+fn while_waiting(waiting: &WaitingOne, held_by: Option<&str>) -> Vec<PageAction> {
     let act = |doing| PageAction { doing, on: ActionObject::Waiting { id: waiting.id.clone() } };
-    let throttles = waiting.fields.error.as_deref().is_some_and(|code| error_words(code).throttles);
-    let held_by = waiting.held_by.as_deref().map(|by| by.strip_prefix("override "));
-    match held_by {
-        Some(Some(id)) => {
-            let release =
-                PageAction { doing: ActionVerb::Release, on: ActionObject::Override(id.to_owned()) };
-            vec![release, act(ActionVerb::GiveUp)]
-        }
-        Some(None) => [ActionVerb::Retry, ActionVerb::GiveUp].map(act).into(),
-        None if throttles => [ActionVerb::Hold, ActionVerb::GiveUp].map(act).into(),
-        None => [ActionVerb::Hold, ActionVerb::Retry, ActionVerb::GiveUp].map(act).into(),
+    if let Some(id) = held_by {
+        let release = PageAction { doing: ActionVerb::Release, on: ActionObject::Override(id.to_owned()) };
+        return vec![release, act(ActionVerb::GiveUp)];
+    }
+    match waiting.fields.error.as_deref().map(error_words) {
+        Some(words) if words.throttles => [ActionVerb::Hold, ActionVerb::GiveUp].map(act).into(),
+        _ => [ActionVerb::Hold, ActionVerb::Retry, ActionVerb::GiveUp].map(act).into(),
     }
 }
 
@@ -198,7 +194,7 @@ fn actions(letter: &LetterHistory, view: &ViewContext<'_>) -> Markup {
         &html! {
             @if let Some(waiting) = waiting {
                 @if is_both { p { "While it waits:" } }
-                (acts(&while_waiting(waiting), "An override", view))
+                (acts(&while_waiting(waiting, letter.held_by.as_deref()), "An override", view))
                 (until_due(view))
             }
             @if let Some(archived) = archived {
@@ -210,9 +206,13 @@ fn actions(letter: &LetterHistory, view: &ViewContext<'_>) -> Markup {
             @let fields = archived.map(|it| &it.fields).or(waiting.map(|it| &it.fields));
             @if let Some((code, target)) = fields.filter(|_| !is_over).and_then(|it| Some((it.error.as_deref()?, it.target.as_deref()))) {
                 p class="note" {
-                    @match letter.back_since {
-                        Some(at) if archived.is_some() => { "Its endpoint took letters again " (when(at, view.now)) "." }
-                        Some(at) => { "Its endpoint took letters again " (when(at, view.now)) ": the function wakes this one." }
+                    // The same content would be refused again.
+                    @match letter.back_since.filter(|_| !is_refused) {
+                        Some(at) => {
+                            "Its endpoint took letters again " (when(at, view.now))
+                            @if archived.is_none() && waiting.is_some_and(|it| it.recovers) { ": the function wakes this one" }
+                            "."
+                        }
                         None => { "What mends it: " (harmless(&mend(code, target, archived.is_none(), &view.account.grants))) }
                     }
                 }

@@ -50,7 +50,7 @@ fn answer(now: &PresentState, is_whole: bool, view: &ViewContext<'_>) -> Markup 
         @if let Some(since) = since {
             (since.words()) " " (when(since.at(), view.now)) ", at " (clock_time(since.at(), view.now)) ". "
         }
-        @if let Some(worst) = now.targets.first().filter(|_| level == VerdictLevel::Bad) {
+        @if let Some(worst) = now.worst().filter(|_| level == VerdictLevel::Bad) {
             @if let Some(target) = &worst.target {
                 (view.to("What to do", target_page(target)))
             }

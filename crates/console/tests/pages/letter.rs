@@ -5,7 +5,7 @@ use redrive_core::batch::Outcome;
 use redrive_core::endpoint::TargetName;
 use redrive_core::policy::ArchiveReason::{Exhausted, Permanent};
 use redrive_core::policy::{DeferReason, Deferral};
-use redrive_core::waiting::recoveries_key;
+use redrive_core::waiting::{overrides_key, recoveries_key};
 use redrive_support::{NOW, RecordBuilder, TestAccount, WORKER, at, letter_id};
 use serde_json::{Value, json};
 
@@ -85,7 +85,7 @@ async fn the_error_by_which_lambda_gave_up_is_shown() {
     let narrow = Query::of(PageKind::Group { of: Filter::default().with(GroupField::Cause, "Unhandled") })
         .to_address();
     let (_, parsed, _) = page(&shown(&cloud), &narrow).await;
-    let shared = rows(&parsed, "With one value");
+    let shared = rows(&parsed, "The same for all");
     assert!(shared.iter().any(|row| row[..3] == ["reason", "exhausted", "1"]), "{shared:?}");
 }
 
@@ -303,7 +303,7 @@ async fn an_object_is_read_only_below_the_archive() {
     );
     cloud.put(&format!("{BUCKET}/elsewhere/queue=q/x.jsonl"), cloud.objects().values().next().unwrap());
     cloud.forget();
-    for key in ["elsewhere/queue=q/x.jsonl", "dead-letters-control/overrides.json", "dead-letters/../x", ""] {
+    for key in ["elsewhere/queue=q/x.jsonl", "dead-letters-control/replays/x.json", "dead-letters/../x", ""] {
         let (answer, _, text) = page(&account, &address(&letter_id("a"), Some(key), None)).await;
         assert_eq!(
             answer.unread,
@@ -312,7 +312,8 @@ async fn an_object_is_read_only_below_the_archive() {
         );
     }
     let read = cloud.calls("GetObject");
-    assert!(read.iter().all(|call| call.target.ends_with("/recoveries.json")), "{read:?}");
+    let of_page = [recoveries_key(CONTROL), overrides_key(CONTROL)].map(|key| format!("{BUCKET}/{key}"));
+    assert!(read.iter().all(|call| of_page.contains(&call.target)), "{read:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -341,14 +342,23 @@ async fn a_letter_that_waits_is_found_on_the_list() {
 /// needs no mending.
 #[tokio::test(start_paused = true)]
 async fn a_letter_that_waits_has_what_helps_it() {
-    let of = async |but: Value, recovered: Option<i64>| {
+    let one = |id: &str, ends: i64| {
+        json!({ "id": id, "do": "hold", "match": { "origin": ["sns"] }, "at": at(NOW - 50 * MINUTE),
+            "until": at(NOW + ends * MINUTE), "by": "ada", "why": "an update" })
+    };
+    let of = async |but: Value, recovered: &[(&str, i64)]| {
         let cloud = TestAccount::new();
         list(&cloud, 30, &[line("a", &but)]);
-        if let Some(minutes) = recovered {
-            let endpoint = json!({ "queue": "payments-dlq", "target": WORKER, "recoveredAt": at(NOW - minutes * MINUTE) });
-            let document = json!({ "version": 1, "endpoints": [endpoint] }).to_string();
-            cloud.put(&format!("{}/{}", BUCKET, recoveries_key(CONTROL)), &document);
-        }
+        let overrides = json!({ "version": 1, "overrides": [one("o1", 5), one("o2", -5)] });
+        cloud.put(&format!("{BUCKET}/{}", overrides_key(CONTROL)), &overrides.to_string());
+        let endpoint = |(queue, minutes): &(&str, i64)| {
+            let (field, minutes) =
+                if *minutes < 0 { ("downSince", -minutes) } else { ("recoveredAt", *minutes) };
+            json!({ "queue": queue, "target": WORKER, field: at(NOW - minutes * MINUTE) })
+        };
+        let endpoints: Vec<_> = recovered.iter().map(endpoint).collect();
+        let document = json!({ "version": 1, "endpoints": endpoints }).to_string();
+        cloud.put(&format!("{BUCKET}/{}", recoveries_key(CONTROL)), &document);
         page(&shown(&cloud), &address("letter-a", None, None)).await.2
     };
     let has = |text: &str, verbs: [bool; 4]| {
@@ -356,15 +366,46 @@ async fn a_letter_that_waits_has_what_helps_it() {
         let found = commands.map(|verb| text.contains(&format!("redrivectl {verb} ")));
         assert_eq!(found, verbs, "{text}");
     };
-    has(&of(json!({}), None).await, [true, true, true, false]);
-    has(&of(json!({ "heldBy": "override o1" }), None).await, [false, false, true, true]);
-    has(&of(json!({ "heldBy": "rule slow" }), None).await, [false, true, true, false]);
-    has(&of(json!({ "error": "Http429" }), None).await, [true, false, true, false]);
-    let hidden = json!({ "error": "Http503", "hidden": at(NOW - 20 * MINUTE) });
-    for (recovered, is_back) in [(None, false), (Some(25), false), (Some(10), true)] {
-        let text = of(hidden.clone(), recovered).await;
-        assert_eq!(text.contains("What mends it"), !is_back, "{text}");
-        assert_eq!(text.contains("the function wakes this one"), is_back);
+    let (all, release) = ([true, true, true, false], [false, false, true, true]);
+    has(&of(json!({}), &[]).await, all);
+    has(&of(json!({ "heldBy": "override o1" }), &[]).await, release);
+    // The list has a letter until it is due, also one of a hold that has ended or was released.
+    has(&of(json!({ "heldBy": "override o2" }), &[]).await, all);
+    has(&of(json!({ "heldBy": "override o3" }), &[]).await, all);
+    has(&of(json!({ "heldBy": "rule slow" }), &[]).await, all);
+    has(&of(json!({ "error": "Http429" }), &[]).await, [true, false, true, false]);
+    let hidden =
+        |recovers: bool| json!({ "error": "Http503", "recovers": recovers, "hidden": at(NOW - 20 * MINUTE) });
+    let again = "Its endpoint took letters again";
+    for (recovers, recovered, is_back) in [
+        (true, &[][..], false),
+        (true, &[("payments-dlq", 25)], false),
+        (true, &[("payments-dlq", 10)], true),
+        (false, &[("payments-dlq", 10)], true),
+        // By the letters of another queue it is down.
+        (true, &[("payments-dlq", 10), ("other-dlq", -5)], false),
+    ] {
+        let text = of(hidden(recovers), recovered).await;
+        assert_eq!((text.contains("What mends it"), text.contains(again)), (!is_back, is_back), "{text}");
+        assert_eq!(text.contains("the function wakes this one"), is_back && recovers, "{text}");
+    }
+}
+
+/// Content that was refused is refused again, also by an endpoint that was down in the meantime.
+#[tokio::test(start_paused = true)]
+async fn what_mends_a_refused_letter_is_not_that_its_endpoint_is_back() {
+    for (reason, mends) in [(Permanent, true), (Exhausted, false)] {
+        let cloud = TestAccount::new();
+        let refused =
+            SampleOutcome { error: Some("InvalidMessageContents"), target: Some(WORKER), ..end("a", reason) };
+        archive(&cloud, 20, &[refused]).await;
+        let endpoint =
+            json!({ "queue": "payments-dlq", "target": WORKER, "recoveredAt": at(NOW - 5 * MINUTE) });
+        let document = json!({ "version": 1, "endpoints": [endpoint] }).to_string();
+        cloud.put(&format!("{BUCKET}/{}", recoveries_key(CONTROL)), &document);
+        let (_, _, text) = page(&shown(&cloud), "letter?id=a").await;
+        assert_eq!(text.contains("What mends it: Replay the letter with an edited body"), mends, "{text}");
+        assert_eq!(text.contains("Its endpoint took letters again 5 min ago"), !mends, "{text}");
     }
 }
 

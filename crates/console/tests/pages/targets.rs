@@ -71,7 +71,7 @@ async fn it_says_until_when_the_archive_keeps_the_letters_that_need_somebody() {
     cloud.expire(BUCKET, "dead-letters/", 2);
     let (_, text) = targets(&cloud).await;
     assert!(text.contains(&format!("{said} 2026-11-04")), "{text}");
-    assert!(text.contains("1 letter needs you. S3 deletes it in 2 d."), "{text}");
+    assert!(text.contains("1 letter needs you. S3 deletes the first in 2 d."), "{text}");
     // Letters that an operator gave up need nobody, whenever S3 deletes them.
     let cloud = TestAccount::new();
     cloud.expire(BUCKET, "", 2);
@@ -128,6 +128,42 @@ async fn an_endpoint_that_asks_for_time_is_throttled() {
             PresentState { need_you: BoundedCount { letters: 1, ..BoundedCount::default() }, ..waits };
         assert_eq!(PresentVerdict::of(&needed, true, at(NOW)).level, VerdictLevel::Bad);
     }
+}
+
+/// One 429 among other failures does not mean that nobody is needed.
+#[tokio::test(start_paused = true)]
+async fn an_endpoint_asks_for_time_only_if_every_letter_says_so() {
+    for (codes, is_throttled) in [(["Http429", "Http429"], true), (["Http503", "Http429"], false)] {
+        let cloud = TestAccount::new();
+        let [one, other] = codes.map(|code| json!({ "error": code }));
+        list(&cloud, 5, &[line("a", &one), line("b", &other)]);
+        let (found, text) = targets(&cloud).await;
+        assert_eq!(found[0][1].starts_with("throttled"), is_throttled, "{text}");
+    }
+}
+
+/// The time until which letters are kept is that of those that need somebody.
+#[tokio::test(start_paused = true)]
+async fn what_was_replayed_is_kept_no_longer_for_anybody() {
+    let cloud = TestAccount::new();
+    cloud.expire(BUCKET, "", 6);
+    archive(&cloud, 5 * 24 * 60, &[end("a", Exhausted)]).await;
+    let stored = cloud.objects();
+    let lines = stored.values().flat_map(|object| object.lines());
+    let first: Vec<ArchiveRecord> = lines.map(|line| serde_json::from_str(line).unwrap()).collect();
+    archive(&cloud, 20, &[end("b", Exhausted)]).await;
+    let text = async || page(&shown(&cloud), "now?range=14d").await.2;
+    let before = text().await;
+    assert!(
+        before.contains("kept until 2026-11-03") && before.contains("S3 deletes the first in 36 h."),
+        "{before}"
+    );
+    let sent: Vec<_> = first.iter().map(ArchiveRecord::identity).collect();
+    let ledger = json!({ "version": 1, "entries": [{ "replay": "one", "sent": sent }] });
+    let folder = format!("{BUCKET}/{CONTROL}/replays/queues/queue=payments-dlq/hour=20261027T12");
+    cloud.put(&format!("{folder}/000000.json"), &ledger.to_string());
+    let after = text().await;
+    assert!(after.contains("kept until 2026-11-08"), "{after}");
 }
 
 /// Returns an endpoint that has failed for an hour, and asks for time by a 429.

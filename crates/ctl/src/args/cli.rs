@@ -46,7 +46,7 @@ pub(crate) struct Cli {
 pub(crate) enum CliCommand {
     /// Show what fails, why and since when, how many letters wait or need a person, and what to type next
     ///
-    /// It is the console's page Now in some ten lines. Without a command, with REDRIVE_STACK set, redrivectl shows it too.
+    /// It is the console's page Now in text. Without a command, with REDRIVE_STACK set, redrivectl shows it too.
     #[command(
         before_help = examples!("status --stack payments-redrive", "status --stack payments-redrive --range 14d"),
         after_help = EXIT_CODES_OF_STATUS

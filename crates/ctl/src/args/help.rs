@@ -78,8 +78,10 @@ Words:
   held      letters that an override or a rule holds: nothing is tried until the hold ends
   failing   letters wait after a failure; since the first of them came
   down      every attempt has failed for two minutes or more
-  throttled the target asks for time: the function slows down by itself
+  throttled the target asks for time: the function slows down by itself, and nobody is needed
   back      it takes letters again; those that wait are woken
+  if every retry fails ...  when the first waiting letter is archived at the earliest; kept until:
+            when S3 deletes the first of those that need you
   archived  nothing waits, but letters of this target need you; the last was archived then
   <= ~ >=   at most, about, at least: not everything is counted
 

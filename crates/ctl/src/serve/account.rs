@@ -47,10 +47,9 @@ pub(crate) async fn account(
 
 /// Returns the endpoints that the stack's parameters name.
 fn grants(console: &ToolEnvironment) -> Result<TargetGrants, CommandFailure> {
-    let mut arns = Vec::new();
+    let mut arns = Some(Vec::new());
     for parameter in ["TargetQueueArns", "TargetFunctionArns", "TargetStreamArns", "TargetTopicArns"] {
-        let list = console.stack.parameter(parameter)?.unwrap_or_default();
-        arns.extend(list.split(',').map(|arn| arn.trim().to_owned()));
+        arns = arns.zip(console.stack.list(parameter)?).map(|(arns, more)| [arns, more].concat());
     }
-    Ok(TargetGrants(Some(arns)))
+    Ok(TargetGrants(arns))
 }

@@ -1,4 +1,4 @@
-//! `status`: what fails, in ten lines.
+//! `status`: what fails, as text.
 
 use redrive_support::stand_in::{self, StandInRequest};
 use redrive_support::{BILLING, TestAccount, WORKER};
