@@ -23,7 +23,7 @@ from local.letters import Letter, moment, news, sentence
 from local.overrides import Control
 from local.screen import run
 from local.sns import dead_letter, envelope
-from local.stack import ACCOUNT, REGION, StackError, wait_until
+from local.stack import ACCOUNT, PATIENCE, REGION, StackError, wait_until
 from local.subscribers import function_arn, subscribe, subscribe_function, subscribe_web
 from local.web import WebServer
 
@@ -64,14 +64,14 @@ POLICY = {
 # Seconds after the arrival: in the wait before retry 6, also on a slow machine.
 REPAIR_AFTER = 14
 # How late a retry may be: SQS is polled once a second, and the machine may be busy.
-LATE = 5
+LATE = 5 * PATIENCE
 # Every instance of the function has read an override by then.
 HEARD_AFTER = 15
 # An endpoint is down after two minutes in which every attempt failed.
 DOWN_AFTER = 125
 OUTAGE = 180
 # How soon letters are there after they were woken.
-WOKEN_WITHIN = 10
+WOKEN_WITHIN = 10 * PATIENCE
 MARK = "sns-redrive"
 TOPICS = ["payments", "returns", "invoices", "parcels", "pallets"]
 

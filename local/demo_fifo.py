@@ -72,7 +72,8 @@ class Story:
                     self.put(group, number)
         screen.say("alice 1 to 4, bob 1 and 2, carol 1 to 3 are in the dead-letter queue")
         screen.more("carol 1 has a target that does not exist, and its rule lets it step aside")
-        self.watch(lambda: time.time() > self.letters[0].arrived + REPAIR_AFTER)
+        # A busy machine may not have tried any letter by then: letters must have been held before the queue takes them.
+        self.watch(lambda: time.time() > self.letters[0].arrived + REPAIR_AFTER and self.held())
         self.worker.repair()
         screen.say(screen.style("the queue of worker is created again", 1))
         self.watch(lambda: all(letter.outcome for letter in self.letters if letter.name != "carol 1"))
@@ -100,6 +101,10 @@ class Story:
 
         wait_until(advanced, 60, "the letters to be settled", every=0.3)
 
+    def held(self):
+        """The letters that were held behind another of their group."""
+        return [letter for letter in self.letters if any(line["outcome"] == "held" for line in letter.lines)]
+
     def checks(self):
         """Yields each check and whether it holds."""
         arrived = [json.loads(body)["Subject"] for body in self.received]
@@ -112,8 +117,7 @@ class Story:
             )
         sent = {letter.body for letter in self.letters}
         yield "all are unchanged byte for byte", set(self.received) <= sent
-        held = [letter for letter in self.letters if any(line["outcome"] == "held" for line in letter.lines)]
-        yield "letters were held behind the one of their group that failed", len(held) > 0
+        yield "letters were held behind the one of their group that failed", len(self.held()) > 0
         poison = next(letter for letter in self.letters if letter.name == "carol 1")
         archived = [(record["reason"], record["message"]["body"]) for record in self.deployment.archive()]
         yield "carol 1 stepped aside", [line["outcome"] for line in poison.lines] == ["requeued"]
