@@ -1,8 +1,5 @@
 //! How long a bucket keeps the letters of an archive, by its lifecycle rules.
 
-use aws_sdk_s3::Client;
-use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
-use aws_sdk_s3::operation::get_bucket_lifecycle_configuration::GetBucketLifecycleConfigurationError;
 use aws_sdk_s3::types::{self, ExpirationStatus, TransitionStorageClass};
 use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp};
@@ -50,20 +47,10 @@ impl LifecycleRule {
     }
 }
 
-/// Reads the rules in force of a bucket. A bucket without a lifecycle has none.
-///
-/// # Errors
-///
-/// The error of S3, `AccessDenied` without `s3:GetLifecycleConfiguration`.
-pub async fn lifecycle_rules(
-    s3: &Client,
-    bucket: &str,
-) -> Result<Vec<LifecycleRule>, SdkError<GetBucketLifecycleConfigurationError>> {
-    match s3.get_bucket_lifecycle_configuration().bucket(bucket).send().await {
-        Ok(read) => Ok(read.rules().iter().flat_map(effects).collect()),
-        Err(error) if error.code() == Some("NoSuchLifecycleConfiguration") => Ok(Vec::new()),
-        Err(error) => Err(error),
-    }
+/// Returns what the rules in force of a bucket do.
+#[must_use]
+pub fn lifecycle_rules(rules: &[types::LifecycleRule]) -> Vec<LifecycleRule> {
+    rules.iter().flat_map(effects).collect()
 }
 
 /// Returns the effects of a rule that is in force, except those on old versions.

@@ -15,6 +15,7 @@
 //! | `policy` | the function's own policy |
 //! | `present_verdict` | what the present state means, in one sentence |
 //! | `failing_targets` | the endpoints that fail |
+//! | `lifecycle` | how long the archive keeps letters |
 //! | `error_words` | the codes of failures, in words |
 //! | `content` | the content of a letter |
 //! | `letter_counts` | counts over time |
@@ -30,6 +31,7 @@ mod index;
 mod letter;
 mod letter_counts;
 mod letters;
+mod lifecycle;
 mod now;
 mod policy;
 mod present_verdict;
@@ -54,6 +56,7 @@ pub use letter::{
 pub(crate) use letter::{MAX_QUERY_POLLS, letter};
 pub use letter_counts::{BoundedCount, ChartSpan, CountBound, PARTS, TimedCount, UnreplayedCount};
 pub use letters::{ArchivedLetter, LetterFields, WaitingOne};
+pub use lifecycle::lifecycle_rules;
 pub use now::PresentState;
 pub(crate) use now::{REQUESTS as NOW_REQUESTS, now};
 pub(crate) use policy::policy;

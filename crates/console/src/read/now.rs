@@ -1,7 +1,7 @@
 //! The present state: failing targets, metrics by queue, overrides, replays, alarms.
 
 use jiff::Timestamp;
-use redrive_archive::{ArchiveRetention, lifecycle_rules};
+use redrive_archive::ArchiveRetention;
 use redrive_aws::clients::failure_of_call;
 use redrive_core::policy::{Override, Policy};
 use redrive_replay::{ReplayState, StoredReplays};
@@ -12,6 +12,7 @@ use super::collect::{
 };
 use super::failing_targets::{FailingTarget, TargetState, failing_targets, needs_person, needs_person_now};
 use super::letter_counts::{BoundedCount, ChartSpan, CountBound, TimedCount};
+use super::lifecycle::lifecycle_rules;
 use super::policy::policy;
 use super::queue_metrics::{MAX_QUEUES, MetricsRead, QueueNow, metrics};
 use super::stack_alarms::{Alarm, MAX_ALARMS, alarms};

@@ -4,9 +4,9 @@ use aws_sdk_s3::Client;
 use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_s3::primitives::ByteStream;
 use aws_sdk_s3::types::{BucketVersioningStatus, ServerSideEncryptionRule};
-use redrive_archive::lifecycle_rules;
 use redrive_aws::clients::is_condition;
 use redrive_aws::settings::{ArchiveAt, Settings};
+use redrive_console::read::lifecycle_rules;
 
 use super::error::read_error;
 use crate::console::ToolEnvironment;
