@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use maud::{Markup, html};
-use redrive_core::policy::Policy;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 use crate::account::{ConsoleAccount, ConsoleClients};
 use crate::budget::PageBudget;
@@ -121,7 +120,7 @@ async fn read(view: &ViewContext<'_>, clients: &ConsoleClients, times: PageDeadl
             let collecting = read::collect(account, clients, of, &span, times);
             let (mut collected, policy, endpoints) = tokio::join!(
                 collecting,
-                policy(account, clients, times.end),
+                read::policy(account, clients, times.end),
                 read::read_recoveries(account, clients, times.end)
             );
             let endpoints = endpoints.map(|mut endpoints| {
@@ -155,7 +154,7 @@ async fn read(view: &ViewContext<'_>, clients: &ConsoleClients, times: PageDeadl
             let reading = read::letter(account, clients, one, &span, times);
             let ((mut letter, mut unread), policy, endpoints, overrides) = tokio::join!(
                 reading,
-                policy(account, clients, times.end),
+                read::policy(account, clients, times.end),
                 read::read_recoveries(account, clients, times.end),
                 read::read_overrides(account, clients, times.end)
             );
@@ -179,17 +178,4 @@ async fn read(view: &ViewContext<'_>, clients: &ConsoleClients, times: PageDeadl
             }
         }
     }
-}
-
-/// Reads the function's policy; `None` if the account does not name the function.
-async fn policy(
-    account: &ConsoleAccount,
-    clients: &ConsoleClients,
-    until: Instant,
-) -> Option<Result<Policy, String>> {
-    let function = account.function.as_ref()?;
-    Some(match timeout_at(until, read::policy(clients, function)).await {
-        Ok(policy) => policy,
-        Err(_) => Err("it was not read in time".to_owned()),
-    })
 }

@@ -120,3 +120,24 @@ impl StackOptions {
         self.output(output)?.ok_or_else(missing).map(Some)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The CDK fills a parameter in and leaves it out: nobody knows what it was.
+    #[test]
+    fn a_list_that_is_empty_is_not_one_that_is_not_there() {
+        let named = |parameters: &[(&str, &str)]| {
+            let parameters =
+                parameters.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+            let contents = StackContents { outputs: BTreeMap::new(), parameters };
+            StackOptions::new(Some(("payments".to_owned(), Ok(contents))), args::FurtherOptions::default())
+        };
+        let list = |parameters: &[(&str, &str)]| named(parameters).list("TargetQueueArns").unwrap();
+        assert_eq!(list(&[]), None);
+        assert_eq!(list(&[("TargetQueueArns", "")]), Some(Vec::new()));
+        assert_eq!(list(&[("TargetQueueArns", "a, b")]), Some(vec!["a".to_owned(), "b".to_owned()]));
+        assert_eq!(StackOptions::default().list("TargetQueueArns").unwrap(), None);
+    }
+}

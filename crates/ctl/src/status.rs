@@ -232,8 +232,7 @@ fn is_refused(target: &FailingTarget) -> bool {
 
 /// Reports whether a retry at once helps its letters: they wait, and it does not ask for time.
 fn is_retried(target: &FailingTarget) -> bool {
-    let fails = target.state.is_failing() && !matches!(target.state, TargetState::Throttles(_));
-    target.waiting > 0 && fails
+    target.waiting > 0 && target.state.is_failing() && !target.state.is_throttled()
 }
 
 /// Returns the first hold in force that has letters.
@@ -249,7 +248,7 @@ fn next_words(state: &PresentState, range: PageRange, now: Timestamp) -> Option<
         return Some(["overrides", "release", &hold.id, "--dry-run"].map(str::to_owned).to_vec());
     };
     let target = worst.target.clone()?;
-    if matches!(worst.state, TargetState::Throttles(_)) && worst.need_you == 0 {
+    if worst.state.is_throttled() && worst.need_you == 0 {
         return None;
     }
     let since = range.at(now).0.to_string();

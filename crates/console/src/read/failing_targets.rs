@@ -93,6 +93,12 @@ impl TargetState {
         matches!(self, Self::Down(_) | Self::Fails(_) | Self::Throttles(_))
     }
 
+    /// Reports whether the endpoint asks for time, which needs nobody: the function slows down.
+    #[must_use]
+    pub fn is_throttled(self) -> bool {
+        matches!(self, Self::Throttles(_))
+    }
+
     /// Returns the state's name, as pages, `status` and its JSON say it.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -213,7 +219,9 @@ fn one_target(
     let throttles = |code: &str| error_words(code).throttles;
     let mut known_errors = retried.iter().filter_map(|it| told(&it.fields.error)).peekable();
     let state = if let Some(since) = down.and_then(|known| known.down_since) {
-        if down.and_then(|known| known.error.as_deref()).is_some_and(throttles) {
+        let mut entries = known.iter().filter(|known| known.down_since.is_some());
+        // By the letters of each queue. One that fails otherwise needs somebody.
+        if entries.all(|known| known.error.as_deref().is_some_and(throttles)) {
             TargetState::Throttles(since)
         } else {
             TargetState::Down(since)
@@ -338,9 +346,18 @@ impl FailingTarget {
         now: Timestamp,
     ) -> Option<&'o Override> {
         let mut held_by = self.held_by.iter();
-        let id = held_by.next().filter(|_| held_by.next().is_none())?.strip_prefix("override ")?;
-        overrides?.iter().find(|it| it.id == id && it.at <= now)
+        override_in_force(held_by.next().filter(|_| held_by.next().is_none())?, overrides?, now)
     }
+}
+
+/// Returns the override that holds a letter by its line on the list, if it is in force.
+pub(super) fn override_in_force<'o>(
+    held_by: &str,
+    overrides: &'o [Override],
+    now: Timestamp,
+) -> Option<&'o Override> {
+    let id = held_by.strip_prefix("override ")?;
+    overrides.iter().find(|it| it.id == id && it.at <= now && !it.has_ended(now))
 }
 
 /// Reports whether an archived letter needs a person. One of which nobody knows whether a replay sent it may.

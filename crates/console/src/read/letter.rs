@@ -18,6 +18,7 @@ use super::collect::{
     MAX_ARCHIVE_BYTES, MAX_ARCHIVE_OBJECTS, passed_over, read_waiting, refusal, sweep, too_late, unread,
 };
 use super::content::ShownContent;
+use super::failing_targets::override_in_force;
 use super::index::KeyCounts;
 use super::letter_counts::ChartSpan;
 use super::letters::{ArchivedLetter, WaitingOne};
@@ -57,9 +58,9 @@ pub struct LetterHistory {
 impl LetterHistory {
     /// Takes note of when its endpoint took letters again, and of the override that holds it.
     pub(crate) fn note(&mut self, endpoints: &Recoveries, overrides: &[Override], now: Timestamp) {
-        let holds = self.waiting.as_ref().and_then(|it| it.held_by.as_deref()?.strip_prefix("override "));
-        let in_force = |it: &&Override| Some(it.id.as_str()) == holds && it.at <= now && !it.has_ended(now);
-        self.held_by = overrides.iter().find(in_force).map(|it| it.id.clone());
+        let held_by = self.waiting.as_ref().and_then(|it| it.held_by.as_deref());
+        let held_by = held_by.and_then(|held_by| override_in_force(held_by, overrides, now));
+        self.held_by = held_by.map(|it| it.id.clone());
         let archived =
             self.archived.as_ref().map(|(archived, _)| (&archived.fields.target, archived.archived));
         let waits = || self.waiting.as_ref().and_then(|it| Some((&it.fields.target, it.hidden?)));

@@ -10,7 +10,7 @@ use tokio::time::timeout_at;
 use super::collect::{
     CollectedLetters, REQUESTS as COLLECT_REQUESTS, collect, read_overrides, read_recoveries, too_late,
 };
-use super::failing_targets::{FailingTarget, TargetState, failing_targets, needs_person, needs_person_now};
+use super::failing_targets::{FailingTarget, failing_targets, needs_person, needs_person_now};
 use super::letter_counts::{BoundedCount, ChartSpan, CountBound, TimedCount};
 use super::lifecycle::lifecycle_rules;
 use super::policy::policy;
@@ -52,7 +52,8 @@ pub struct PresentState {
     pub held: BoundedCount,
     /// When the next and the last of the waiting letters are due.
     pub due: Option<(Timestamp, Timestamp)>,
-    /// About when the first of the waiting letters is archived, if every retry fails, by the function's policy.
+    /// The time before which none of the waiting letters is archived if every retry fails, by the function's policy. `None` if it
+    /// is not known of all.
     pub gives_up: Option<Timestamp>,
     /// The letters by the time of their arrival, of those that wait or were archived.
     pub span: Option<ChartSpan>,
@@ -89,11 +90,12 @@ impl PresentState {
     /// Returns the target to look at first: one that fails or needs a person, and only then one that asks for time.
     #[must_use]
     pub fn worst(&self) -> Option<&FailingTarget> {
-        let mut named = self.targets.iter().filter(|it| it.target.is_some());
-        let is_urgent = |it: &&FailingTarget| {
-            it.need_you > 0 || (it.state.is_failing() && !matches!(it.state, TargetState::Throttles(_)))
-        };
-        named.clone().find(is_urgent).or_else(|| named.find(|it| it.state.is_failing()))
+        let is_urgent =
+            |it: &&FailingTarget| it.need_you > 0 || (it.state.is_failing() && !it.state.is_throttled());
+        let mut urgent = self.targets.iter().filter(is_urgent).peekable();
+        let throttled = self.targets.iter().find(|it| it.target.is_some() && it.state.is_failing());
+        let throttled = throttled.filter(|_| urgent.peek().is_none());
+        urgent.find(|it| it.target.is_some()).or(throttled)
     }
 
     /// Returns the letters that came and those that were delivered in the time, by the metrics. `None` without metrics, and
@@ -126,7 +128,7 @@ pub(crate) async fn now(
         timeout_at(times.end, replays(account, clients)),
         timeout_at(times.end, alarms(account, clients)),
         timeout_at(times.end, retention(account, clients)),
-        timeout_at(times.end, policy_of(account, clients)),
+        policy(account, clients, times.end),
     );
     let mut unread = collected.unread.clone();
     let queues = keep(queues.unwrap_or_else(|_| Err(too_late("the metrics"))), &mut unread);
@@ -174,7 +176,7 @@ pub(crate) async fn now(
         blind: blind(account),
         due: due(&targets),
         // Whoever may not read the policy does without: the pages of the targets say why.
-        gives_up: policy.ok().flatten().and_then(|policy| gives_up(&targets, &policy)),
+        gives_up: policy.and_then(Result::ok).and_then(|policy| gives_up(&targets, &policy)),
         span: Some(*span),
         is_sample: collected.more || collected.read < collected.index.letters || collected.more_waiting,
         targets,
@@ -203,11 +205,6 @@ fn first_needing(collected: &CollectedLetters) -> Option<Timestamp> {
         return archived.iter().filter(|letter| needs_person_now(letter)).map(|letter| letter.archived).min();
     }
     needing(collected).filter_map(|count| count.seen).map(|(first, _)| first).min()
-}
-
-/// Reads the function's policy, if it is named.
-async fn policy_of(account: &ConsoleAccount, clients: &ConsoleClients) -> Option<Policy> {
-    policy(clients, account.function.as_ref()?).await.ok()
 }
 
 /// Returns the time before which none of the waiting letters is archived if every retry fails; `None` if it is not known of all.

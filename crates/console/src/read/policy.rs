@@ -3,12 +3,23 @@
 use redrive_aws::clients::failure_of_call;
 use redrive_core::policy::Policy;
 use redrive_replay::DeployedSettings;
+use tokio::time::{Instant, timeout_at};
 
 use super::collect::unread;
-use crate::account::ConsoleClients;
+use crate::account::{ConsoleAccount, ConsoleClients};
 
-/// Reads the function's policy.
-pub(crate) async fn policy(clients: &ConsoleClients, function: &str) -> Result<Policy, String> {
+/// Reads the function's policy; `None` if the account does not name the function.
+pub(crate) async fn policy(
+    account: &ConsoleAccount,
+    clients: &ConsoleClients,
+    until: Instant,
+) -> Option<Result<Policy, String>> {
+    let function = account.function.as_ref()?;
+    let read = timeout_at(until, of_function(clients, function)).await;
+    Some(read.unwrap_or_else(|_| Err("it was not read in time".to_owned())))
+}
+
+async fn of_function(clients: &ConsoleClients, function: &str) -> Result<Policy, String> {
     let answer = clients.lambda.get_function_configuration().function_name(function).send().await;
     let answer =
         answer.map_err(|error| unread("lambda:GetFunctionConfiguration", &failure_of_call(&error)))?;

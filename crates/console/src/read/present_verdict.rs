@@ -71,8 +71,7 @@ impl PresentVerdict {
     pub fn of(now: &PresentState, is_whole: bool, present: Timestamp) -> Self {
         let failing: Vec<_> = now.targets.iter().filter(|it| it.state.is_failing()).collect();
         // One that asks for time needs nobody: the function slows down.
-        let asks_for_time = |it: &&FailingTarget| matches!(it.state, TargetState::Throttles(_));
-        let is_throttled = failing.iter().all(asks_for_time);
+        let is_throttled = failing.iter().all(|it| it.state.is_throttled());
         let mut says = Vec::new();
         match failing.as_slice() {
             [] => {}

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::elements::ViewContext;
 use super::link::action;
-use crate::operator_action::PageAction;
+use crate::operator_action::{ActionVerb, PageAction};
 use crate::page_host::PageHost;
 use crate::query::GroupField;
 
@@ -39,5 +39,15 @@ pub(super) fn actions(acts: &[PageAction], what: &str, view: &ViewContext<'_>) -
                 (what) " cannot name the " (beyond.join(" and ")) ": it applies to letters with any value there."
             }
         }
+    }
+}
+
+/// Returns the overrides for letters that wait. To an endpoint that asks for time, a retry at once is one more request that it
+/// refuses.
+pub(super) fn overrides(throttles: bool) -> &'static [ActionVerb] {
+    if throttles {
+        &[ActionVerb::Hold, ActionVerb::GiveUp]
+    } else {
+        &[ActionVerb::Retry, ActionVerb::Hold, ActionVerb::GiveUp]
     }
 }

@@ -3,7 +3,7 @@
 use maud::{Markup, PreEscaped, html};
 use redrive_core::policy::{DeliverySpec, Policy, Rule, RuleAction};
 
-use super::action_links::{actions as acts, commands_only};
+use super::action_links::{actions as acts, commands_only, overrides};
 use super::elements::{
     ViewContext, bounded, column, filter_text, given_up, letters, moment, next_and_last, not_replayed,
     section, spark, table, tile, value, verdict, when,
@@ -184,13 +184,8 @@ fn steps(target: &FailingTarget, group: &OneGroup, view: &ViewContext<'_>) -> Ma
     let until = view.replay_end();
     let mend = target.mend(&view.account.grants).filter(|_| target.state.is_failing() || target.need_you > 0);
     let flows = matches!(target.state, TargetState::Down(_));
-    let is_throttled = matches!(target.state, TargetState::Throttles(_));
-    // To one that asks for time, a retry at once is one more request that it refuses.
-    let overrides: &[_] = match target.state {
-        TargetState::Throttles(_) => &[ActionVerb::Hold, ActionVerb::GiveUp],
-        _ => &[ActionVerb::Retry, ActionVerb::Hold, ActionVerb::GiveUp],
-    };
-    let overrides: Vec<_> = overrides.iter().map(|doing| act(*doing)).collect();
+    let is_throttled = target.state.is_throttled();
+    let overrides: Vec<_> = overrides(is_throttled).iter().map(|doing| act(*doing)).collect();
     section(
         "actions",
         "What you can do",

@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
 use redrive_core::policy::{ArchiveReason, DeferReason, Policy, RuleAction};
 
-use super::action_links::{actions as acts, commands_only};
+use super::action_links::{actions as acts, commands_only, overrides};
 use super::elements::{ViewContext, moment, section, verdict, when};
 use super::groups::until_due;
 use super::link::link;
@@ -154,18 +154,15 @@ fn values(fields: &LetterFields, view: &ViewContext<'_>) -> Markup {
     }
 }
 
-/// Returns what one can do with a letter that waits. One that an override holds is released by ending that; to an endpoint that
-/// asks for time, a retry at once is one more request that it refuses.
+/// Returns what one can do with a letter that waits. One that an override holds is released by ending that.
 fn while_waiting(waiting: &WaitingOne, held_by: Option<&str>) -> Vec<PageAction> {
     let act = |doing| PageAction { doing, on: ActionObject::Waiting { id: waiting.id.clone() } };
     if let Some(id) = held_by {
         let release = PageAction { doing: ActionVerb::Release, on: ActionObject::Override(id.to_owned()) };
         return vec![release, act(ActionVerb::GiveUp)];
     }
-    match waiting.fields.error.as_deref().map(error_words) {
-        Some(words) if words.throttles => [ActionVerb::Hold, ActionVerb::GiveUp].map(act).into(),
-        _ => [ActionVerb::Hold, ActionVerb::Retry, ActionVerb::GiveUp].map(act).into(),
-    }
+    let throttles = waiting.fields.error.as_deref().is_some_and(|code| error_words(code).throttles);
+    overrides(throttles).iter().map(|doing| act(*doing)).collect()
 }
 
 /// Shows the actions for a letter. For the archived letter they use SQS's message id: the sender of a message

@@ -234,7 +234,7 @@ fn target_row(
                 }
                 @if target.waiting > 0 && target.target.is_some() {
                     @let act = PageAction { doing: ActionVerb::Retry, on: letters() };
-                    @if act.names_its_letters() && !matches!(target.state, TargetState::Throttles(_)) { (action(&act, view.account, view.door)) " " }
+                    @if act.names_its_letters() && !target.state.is_throttled() { (action(&act, view.account, view.door)) " " }
                     @let act = PageAction { doing: ActionVerb::Hold, on: letters() };
                     @if act.names_its_letters() { (action(&act, view.account, view.door)) }
                 }

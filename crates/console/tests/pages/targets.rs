@@ -2,7 +2,7 @@
 
 use redrive_archive::ArchiveRecord;
 use redrive_console::read::{
-    Alarm, BoundedCount, FailingTarget, PresentState, PresentVerdict, TargetState, VerdictLevel,
+    Alarm, BoundedCount, ChartSpan, FailingTarget, PresentState, PresentVerdict, TargetState, VerdictLevel,
 };
 use redrive_core::policy::ArchiveReason::{Exhausted, Expiring, GivenUp, Permanent};
 use redrive_core::waiting::{overrides_key, recoveries_key};
@@ -83,7 +83,13 @@ async fn it_says_until_when_the_archive_keeps_the_letters_that_need_somebody() {
         _ => SimFault::Pass,
     });
     let (_, text) = targets(&cloud).await;
-    assert!(text.contains("s3:GetLifecycleConfiguration: AccessDenied"), "{text}");
+    assert!(
+        text.contains("kept for a time that could not be read (s3:GetLifecycleConfiguration: AccessDenied)"),
+        "{text}"
+    );
+    // All letters are seen nevertheless.
+    let (answer, ..) = page(&shown(&cloud), "now").await;
+    assert!(answer.unread.iter().all(|unread| !unread.contains("Lifecycle")), "{:?}", answer.unread);
 }
 
 /// An attempt that was left out, because the endpoint is down, says nothing of why it is.
@@ -124,10 +130,90 @@ async fn an_endpoint_that_asks_for_time_is_throttled() {
         let verdict = PresentVerdict::of(&waits, true, at(NOW));
         let level = if code == "Http429" { VerdictLevel::Watch } else { VerdictLevel::Bad };
         assert_eq!(verdict.level, level, "nobody has to slow it down: {verdict:?}");
-        let needed =
-            PresentState { need_you: BoundedCount { letters: 1, ..BoundedCount::default() }, ..waits };
-        assert_eq!(PresentVerdict::of(&needed, true, at(NOW)).level, VerdictLevel::Bad);
+        let alarm = Alarm { name: "payments-LettersFailAlarm".to_owned(), says: None, since: None };
+        let on = PresentState { alarms: Some(vec![alarm]), ..waits.clone() };
+        let says = PresentVerdict::of(&on, true, at(NOW)).says;
+        assert_eq!(says.contains("1 alarm is on."), code == "Http429", "{says}");
+        let two = PresentState { targets: vec![throttled(code), throttled(code)], ..waits.clone() };
+        let says = PresentVerdict::of(&two, true, at(NOW)).says;
+        let how = if code == "Http429" { "throttled" } else { "failing" };
+        assert!(says.starts_with(&format!("2 targets are {how}.")), "{says}");
+        let need_you = BoundedCount { letters: 1, ..BoundedCount::default() };
+        assert_eq!(
+            PresentVerdict::of(&PresentState { need_you, ..waits }, true, at(NOW)).level,
+            VerdictLevel::Bad
+        );
     }
+}
+
+/// One that has asked for time for two minutes is down, as far as the function knows: by the letters of each queue.
+#[tokio::test(start_paused = true)]
+async fn an_endpoint_that_is_down_by_throttles_alone_is_throttled() {
+    for (codes, state) in [
+        (&["Http429"][..], "throttled for 5 min"),
+        (&["Http503"], "down for 5 min"),
+        (&["Http429", "Http503"], "down for 5 min"),
+        (&["Http503", "Http429"], "down for 5 min"),
+        (&["Http429", "Http429"], "throttled for 5 min"),
+    ] {
+        let cloud = TestAccount::new();
+        list(&cloud, 5, &[line("a", &json!({ "error": codes[0] }))]);
+        let one = |(place, code): (usize, &&str)| json!({ "queue": format!("queue-{place}"), "target": WORKER, "downSince": at(NOW - 5 * MINUTE), "error": code });
+        let endpoints: Vec<_> = codes.iter().enumerate().map(one).collect();
+        let document = json!({ "version": 1, "endpoints": endpoints }).to_string();
+        cloud.put(&format!("{BUCKET}/{}", recoveries_key(CONTROL)), &document);
+        let (found, text) = targets(&cloud).await;
+        assert_eq!(found[0][1], state, "{codes:?} {text}");
+        assert_eq!(text.contains("redrivectl retry"), state.starts_with("down"), "{text}");
+    }
+}
+
+/// An endpoint that asks for time comes last, also after letters that have no page of their own.
+#[test]
+fn what_to_look_at_first_needs_somebody() {
+    let of = |name: Option<&str>, need_you, code| FailingTarget {
+        target: name.map(str::to_owned),
+        need_you,
+        ..throttled(code)
+    };
+    let worst = |targets: &[FailingTarget]| {
+        let now = PresentState { targets: targets.to_vec(), ..PresentState::default() };
+        now.worst().map(|it| it.target.clone().unwrap())
+    };
+    let slow = of(Some("slow"), 0, "Http429");
+    assert_eq!(worst(std::slice::from_ref(&slow)).as_deref(), Some("slow"));
+    assert_eq!(worst(&[slow.clone(), of(Some("gone"), 0, "Http503")]).as_deref(), Some("gone"));
+    assert_eq!(worst(&[slow.clone(), of(Some("other"), 1, "Http429")]).as_deref(), Some("other"));
+    assert_eq!(worst(&[slow, of(None, 1, "Http503")]), None);
+}
+
+/// A quiet page says of which time it is: letters that were archived before may still need somebody.
+#[test]
+fn nobody_is_needed_of_the_time_that_is_shown() {
+    let says = |from, to, is_whole| {
+        let span = Some(ChartSpan { from: at(NOW - from * MINUTE), to: at(NOW - to * MINUTE) });
+        PresentVerdict::of(&PresentState { span, ..PresentState::default() }, is_whole, at(NOW)).says
+    };
+    let quiet = "Nothing is failing, and no letter waits. No letter that was archived in";
+    assert_eq!(says(180, 0, true), format!("{quiet} the last 3 h needs you."));
+    assert_eq!(says(180, 60, true), format!("{quiet} this time needs you."));
+    assert!(!says(180, 0, false).contains("needs you"));
+}
+
+/// Where older letters may not be counted, nobody says until when they are kept.
+#[tokio::test(start_paused = true)]
+async fn until_when_letters_are_kept_is_said_only_if_all_are_known() {
+    let cloud = TestAccount::new();
+    cloud.expire(BUCKET, "", 6);
+    archive(&cloud, 20, &[end("a", Exhausted)]).await;
+    let (_, text) = targets(&cloud).await;
+    assert!(text.contains("kept until 2026-11-08"), "{text}");
+    // A key that somebody wrote by hand does not say how many letters its object holds.
+    let (key, object) = cloud.objects().into_iter().find(|(key, _)| key.contains("queue=")).unwrap();
+    let folder = key.rsplit_once('/').unwrap().0;
+    cloud.put(&format!("{folder}/20261101T115000.000Z-by-hand.jsonl"), &object);
+    let (_, text) = targets(&cloud).await;
+    assert!(text.contains("kept for 6 days"), "{text}");
 }
 
 /// One 429 among other failures does not mean that nobody is needed.

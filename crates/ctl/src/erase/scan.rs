@@ -200,7 +200,7 @@ impl ArchiveScan {
     /// Returns the days of the objects that were found.
     pub(super) fn days(&self) -> BTreeSet<String> {
         let day = |key: &Arc<str>| ArchiveObject::new(Arc::clone(key), 0, None).time();
-        let day = |key| day(key).to_zoned(jiff::tz::TimeZone::UTC).strftime("%Y-%m-%d").to_string();
+        let day = |key| redrive_console::text::utc_day(day(key));
         self.found.keys().map(day).collect()
     }
 }
