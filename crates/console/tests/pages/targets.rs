@@ -429,6 +429,22 @@ async fn a_refused_letter_is_edited_before_it_is_replayed() {
     }
 }
 
+/// Older letters, which were not read, may have failed otherwise: they are replayed without an edit.
+#[tokio::test(start_paused = true)]
+async fn refused_letters_that_were_read_do_not_stand_for_those_that_were_not() {
+    for (objects, is_replayed) in [(3, false), (120, true)] {
+        let cloud = TestAccount::new();
+        for minutes in 1..=objects {
+            let id = format!("letter-{minutes}");
+            let error = Some("InvalidMessageContents");
+            let refused = SampleOutcome { error, target: Some(WORKER), ..end(&id, Permanent) };
+            archive(&cloud, minutes, &[refused]).await;
+        }
+        let (_, _, text) = page(&shown(&cloud), &format!("group?target={WORKER}")).await;
+        assert_eq!(text.contains("redrivectl replay"), is_replayed, "{objects}: {text}");
+    }
+}
+
 /// Denied objects of the archive are named with what denied them.
 #[tokio::test(start_paused = true)]
 async fn what_s3_refuses_of_the_archive_is_said() {

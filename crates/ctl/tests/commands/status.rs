@@ -1,9 +1,13 @@
 //! `status`: what fails, as text.
 
+use redrive_core::batch::ArchiveContext;
+use redrive_core::endpoint::TargetName;
+use redrive_core::policy::ArchiveReason;
 use redrive_support::stand_in::{self, StandInRequest};
-use redrive_support::{BILLING, TestAccount, WORKER};
+use redrive_support::{BILLING, NOW, RecordBuilder, TestAccount, WORKER, letters};
 use serde_json::json;
 
+use super::archive::bury_as;
 use super::stack::{OUTPUTS, formation};
 use super::waiting::{letter, lines, list};
 use super::{CommandRun, CommandWorld, redrivectl_in};
@@ -89,6 +93,37 @@ async fn scripts_read_the_same_as_json() {
         [&target["target"], &target["state"], &target["says"], &target["waiting"]],
         [&json!(WORKER), &json!("failing"), &json!("the queue does not exist"), &json!(2)]
     );
+}
+
+/// Refused content is edited before it is sent again. Each command can be typed as it is, with the stack's name.
+#[tokio::test]
+async fn refused_content_has_the_commands_before_and_after_the_edit() {
+    let cloud = TestAccount::new();
+    let context = ArchiveContext {
+        reason: ArchiveReason::Permanent,
+        detail: None,
+        rule: "default".to_owned(),
+        target: Some(TargetName::read(WORKER)),
+        retry: None,
+        failure: None,
+        override_id: None,
+    };
+    let refused = letters(&[RecordBuilder::envelope("a")]);
+    bury_as(&cloud, &refused, &context, NOW - 60_000, "r1").await;
+    let ran = status(&cloud, &[]).await;
+    let since = "2026-11-01T09:00:00Z";
+    let show = format!("redrivectl archive show --target {WORKER} --reason permanent --since {since} --json");
+    let lines: Vec<_> = ran.out.lines().rev().take(3).collect();
+    assert_eq!(lines[2], format!("next: {show} --stack payments > letters.jsonl"), "{}", ran.out);
+    assert_eq!(lines[1], "edit: the bodies in letters.jsonl, and nothing else");
+    assert_eq!(lines[0], "last: redrivectl replay --from letters.jsonl --dry-run --stack payments");
+    // What the first prints is what the last takes.
+    let words: Vec<_> = show.split(' ').skip(1).chain(["--stack", "payments"]).collect();
+    let shown = redrivectl_in(world(&cloud), &words).await;
+    assert_eq!(shown.code, 0, "{shown:?}");
+    let given = CommandWorld { input: shown.out.into(), ..world(&cloud) };
+    let sent = redrivectl_in(given, &["replay", "--from", "-", "--dry-run", "--stack", "payments"]).await;
+    assert!(sent.code == 0 && sent.out.contains("1 letter"), "{sent:?}");
 }
 
 /// Without a command it is what one wants to know first, if the stack is named by the variable.

@@ -51,7 +51,17 @@ pub(crate) async fn bury_letters(
         failure: None,
         override_id: None,
     };
-    let to_archive: Vec<_> = letters.iter().map(|letter| (letter, &context)).collect();
+    bury_as(cloud, letters, &context, millis, request_id).await;
+}
+
+pub(crate) async fn bury_as(
+    cloud: &TestAccount,
+    letters: &[Letter],
+    context: &ArchiveContext,
+    millis: i64,
+    request_id: &str,
+) {
+    let to_archive: Vec<_> = letters.iter().map(|letter| (letter, context)).collect();
     let until = Instant::now() + Duration::from_secs(10);
     let batch = ArchiveInvocation { request_id, now: at(millis), until };
     let archive = Archive::S3 {
