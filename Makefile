@@ -86,7 +86,7 @@ drill: build $(VENV)/installed local/.localstack/installed ## Run `redrivectl dr
 
 # A test writes the page. So it needs no program of its own. The longest outages have millions of letters, and need 10 GB.
 figures: ## Write the outages in docs/figures.md anew, from the model, in a quarter of an hour
-	FIGURES=write cargo test --release -p redrive-testing --test simulation -- --exact the_page_of_figures_shows_what_the_model_gives
+	FIGURES=write cargo test --release -p redrive-model --test simulation -- --exact the_page_of_figures_shows_what_the_model_gives
 
 # The measurements are examples, not cargo's benches: benches ignore the profile's `panic`, so cargo would compile the SDK once
 # more for them.

@@ -23,7 +23,7 @@ def commands(proof: str) -> tuple[list[str], list[str]]:
     """How to build a proof and how to run it."""
     kind, _, which = proof.partition(" ")
     if kind == "core":
-        build = ["cargo", "test", "--quiet", "--package", "redrive-testing", "--test", "simulation"]
+        build = ["cargo", "test", "--quiet", "--package", "redrive-model", "--test", "simulation"]
     elif kind == "simulation":
         # The whole workspace, so that nothing is compiled twice for other features.
         build = ["cargo", "test", "--quiet", "--workspace", "--test", "simulation"]

@@ -47,7 +47,7 @@ MUTATED_core := redrive-core
 MUTATED_shell := redrive-archive redrive-aws redrive-replay sns-redrive
 MUTATED = $(or $(MUTATED_$(PART)),$(error PART is core or shell))
 # The packages and tests that could notice a mutant. The core's tests cannot notice one in the shell.
-TRIED_core := redrive-core redrive-testing $(MUTATED_shell)
+TRIED_core := redrive-core redrive-model redrive-testing $(MUTATED_shell)
 TRIED_shell := $(MUTATED_shell)
 TESTS_core := --lib --test=pure --test=function --test=simulation
 TESTS_shell := --lib --test=function --test=simulation

@@ -103,8 +103,8 @@
 //!
 //!  for tests        redrive-proof ──> redrive-laws ──> redrive-sim ──> redrive-sim-queue
 //!                     measures, breaks   what must hold   an AWS account in memory
-//!                   redrive-support, redrive-testing, redrive-console-law, redrive-console-tests
-//!                     what tests share; the pages' laws and tests
+//!                   redrive-model ──> redrive-testing   redrive-support, redrive-console-law, redrive-console-tests
+//!                     months of decisions   what tests share: letters; SDK; the pages' laws and tests
 //! ```
 //!
 //! `main.rs` only runs [`function::RedriveFunction`], by [`load_function::FunctionLoader`], and `bin/replay.rs` only runs

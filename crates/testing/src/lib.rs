@@ -148,7 +148,7 @@ pub fn events() -> PathBuf {
 }
 
 /// Tries a law on many random inputs. A failure prints the smallest input that breaks it, and the
-/// seed by which `PROPTEST_RNG_SEED=<seed>` repeats the run.
+/// seed by which `PROPTEST_RNG_SEED=<seed>` repeats the run. `TIMES=7` tries seven times as many.
 pub fn holds<S>(cases: u32, inputs: &S, law: impl Fn(S::Value) -> TestCaseResult)
 where
     S: Strategy,
@@ -158,6 +158,8 @@ where
         RngSeed::Fixed(seed) => seed,
         RngSeed::Random => RandomState::new().hash_one(cases),
     };
+    let times = std::env::var("TIMES").map_or(1, |times| times.parse().unwrap());
+    let cases = cases * times;
     let config =
         Config { cases, rng_seed: RngSeed::Fixed(seed), failure_persistence: None, ..Config::default() };
     if let Err(failure) = TestRunner::new(config).run(inputs, law) {
