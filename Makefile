@@ -116,6 +116,7 @@ soak: ## Search for lost letters: many letters through the release binary, many 
 	cargo run --quiet --release -p redrive-proof --bin soak -- --function target/$(if $(filter dev,$(PROFILE)),debug,$(PROFILE))/sns-redrive \
 	    --letters $(LETTERS) $(if $(SEED),--seed $(SEED)) $(if $(PAGE),--write $(PAGE))
 	env -u SEED WORLDS=$(WORLDS) cargo test --workspace --test simulation -- random_worlds_obey_the_laws
+	TIMES=7 cargo test --workspace --test simulation -- recoveries
 
 # Works in a copy of the source. The compiled files stay for the next run.
 sabotage: $(VENV)/installed ## Break the software in known ways, and check that a test notices each: [ONLY=name]

@@ -115,7 +115,12 @@ impl RecoverySetup {
     }
 
     pub fn toll(&self) -> RecoveryToll {
-        let story = self.world().count();
+        self.toll_of(self.world())
+    }
+
+    /// Returns what becomes of the letters in this world.
+    pub fn toll_of(&self, world: ModelWorld) -> RecoveryToll {
+        let story = world.count();
         let counts = story.journal.counts;
         let end = self.outages.last().map_or(0, |(_, end)| *end);
         let first = story.journal.first_delivery.unwrap_or(ModelMillis::MAX);
