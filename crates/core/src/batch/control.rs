@@ -234,11 +234,15 @@ fn error(case: &PendingLetter<'_>, why: DeferReason) -> Option<String> {
 }
 
 /// Reports whether a letter waits for its endpoint alone: it is woken when that is back. One that has come so often before
-/// its time fails by itself.
+/// its time fails by itself. One that moved to the requeue before its time failed in another batch.
 fn recovers(case: &PendingLetter<'_>, why: DeferReason) -> bool {
     let is_its_own = case.failure.as_ref().is_some_and(|failure| failure.class == FailureClass::Permanent);
-    let waits = matches!(why, DeferReason::Failed | DeferReason::EndpointDown);
-    case.target.is_some() && waits && !is_its_own && !case.comes_in_vain()
+    let waits = match why {
+        DeferReason::Failed | DeferReason::EndpointDown => case.target.is_some(),
+        DeferReason::Early => case.rule.may_go_early(&case.letter),
+        _ => false,
+    };
+    waits && !is_its_own && !case.comes_in_vain()
 }
 
 /// Returns what holds a letter.

@@ -328,7 +328,7 @@ impl Rule {
     }
 
     /// Reports whether a letter in the requeue does not wait for its planned moment, since its endpoint is back from an
-    /// outage in which it failed. One that came back after such an attempt waits.
+    /// outage in which it failed.
     fn goes_early(
         &self,
         letter: &Letter,
@@ -338,13 +338,20 @@ impl Rule {
         clock: &LetterClock,
     ) -> bool {
         let (Some(recovered), RetryStep::Early { until }) = (facts.recovered, stands) else { return false };
-        let is_marked_early = letter.mark.as_ref().is_some_and(|mark| mark.early);
-        if self.action != RuleAction::Redrive || planned_by_mark(letter).is_none() || is_marked_early {
+        if !self.may_go_early(letter) {
             return false;
         }
         let wait = clock.delay(schedule, letter.spent().saturating_add(1)).unwrap_or(0);
         let last = minus(until, wait).max(letter.first_arrival());
         last <= recovered
+    }
+
+    /// Reports whether a letter is one of the requeue that need not wait for its planned moment once its endpoint is back. One that
+    /// came back after such an attempt waits.
+    #[must_use]
+    pub fn may_go_early(&self, letter: &Letter) -> bool {
+        let is_marked_early = letter.mark.as_ref().is_some_and(|mark| mark.early);
+        self.action == RuleAction::Redrive && planned_by_mark(letter).is_some() && !is_marked_early
     }
 
     /// Reports whether the schedule of its letters is that of a policy that could not be read.
