@@ -204,7 +204,7 @@ fn an_outage_of_three_days() {
 fn an_outage_of_a_day_with_a_requeue() {
     for (spill, listed) in [(false, true), (true, true), (true, false)] {
         let setup = RecoverySetup { spill, listed, ..RecoverySetup::outage(10, DAY) };
-        println!("requeue {spill}, list {listed}: {:?}", setup.toll_of(tenth(setup.world())));
+        println!("requeue {spill}, list {listed}: {:?}", setup.toll_of(&tenth(setup.world())));
     }
 }
 
@@ -252,7 +252,7 @@ fn letters_that_moved_before_they_were_hidden_arrive_with_the_others() {
         queue.in_flight = 400;
     }
     world.believed_limit = 400;
-    let toll = setup.toll_of(world);
+    let toll = setup.toll_of(&world);
     assert_eq!(toll.delivered, setup.letters, "none is delivered twice: {toll:?}");
     // Some move when the endpoint is back, and come after a quarter of an hour.
     assert!(toll.last_after < 16 * MINUTE, "{toll:?}");

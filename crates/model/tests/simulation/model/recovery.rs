@@ -115,11 +115,11 @@ impl RecoverySetup {
     }
 
     pub fn toll(&self) -> RecoveryToll {
-        self.toll_of(self.world())
+        self.toll_of(&self.world())
     }
 
     /// Returns what becomes of the letters in this world.
-    pub fn toll_of(&self, world: ModelWorld) -> RecoveryToll {
+    pub fn toll_of(&self, world: &ModelWorld) -> RecoveryToll {
         let story = world.count();
         let counts = story.journal.counts;
         let end = self.outages.last().map_or(0, |(_, end)| *end);
