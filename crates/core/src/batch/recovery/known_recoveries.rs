@@ -79,10 +79,19 @@ impl KnownRecoveries {
         self.document.iter().any(|known| known.target == *target && known.down_since.is_some())
     }
 
-    /// Returns the time when an endpoint was back, while that counts.
+    /// Returns the time when an endpoint was back, while that counts or it has been up since. Letters that moved before all
+    /// instances knew of it may come much later.
     pub(super) fn recovered_at(&self, target: &TargetName, now: Timestamp) -> Option<Timestamp> {
-        let back = self.document.iter().filter(|known| known.target == *target && counts(known, now));
+        let back = self
+            .document
+            .iter()
+            .filter(|known| known.target == *target && (known.down_since.is_none() || counts(known, now)));
         back.filter_map(|known| known.recovered_at).max()
+    }
+
+    /// Reports whether an endpoint was back a short while ago, or not all its letters are woken yet.
+    pub(super) fn was_back(&self, target: &TargetName, now: Timestamp) -> bool {
+        self.document.iter().any(|known| known.target == *target && counts(known, now))
     }
 }
 
@@ -170,6 +179,20 @@ mod tests {
         assert_eq!([20, 10 + 689, 10 + 690].map(|minute| is_over(&known, at(minute))), [false, false, true]);
         known.down_since = Some(at(700));
         assert!(!is_over(&known, at(800)), "it is down");
+    }
+
+    /// A letter that moved comes a quarter of an hour later, or later still if many wait before it.
+    #[test]
+    fn letters_hear_of_a_recovery_for_as_long_as_the_endpoint_is_up() {
+        let mut known = KnownRecoveries::default();
+        let one = known.document.add("dlq", &TargetName::read("#8a5edab28263"));
+        (one.recovered_at, one.is_done) = (Some(at(10)), true);
+        let target = one.target.clone();
+        let hears = |known: &KnownRecoveries, minute| known.recovered_at(&target, at(minute)).is_some();
+        assert_eq!([24, 26, 600].map(|minute| hears(&known, minute)), [true; 3]);
+        assert_eq!([24, 26].map(|minute| known.was_back(&target, at(minute))), [true, false]);
+        known.document.add("dlq", &target).down_since = Some(at(20));
+        assert_eq!([24, 26].map(|minute| hears(&known, minute)), [true, false], "it is down again");
     }
 
     #[test]

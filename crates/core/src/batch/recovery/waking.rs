@@ -101,7 +101,7 @@ impl Batch<'_> {
                 _ if tally.delivered > 0 && memory.failing.down_since(target).is_some() => {}
                 _ if tally.delivered > 0 => memory.failing.worked(target, now.at),
                 Some(error) => {
-                    let was_back = memory.known.recovered_at(target, now.at).is_some();
+                    let was_back = memory.known.was_back(target, now.at);
                     let failures = (error.as_str(), tally.failed);
                     memory.failing.failed(target, failures, &tally.topics, was_back, now.moment());
                 }
