@@ -70,6 +70,7 @@ HEARD_AFTER = 15
 # An endpoint is down after two minutes in which every attempt failed.
 DOWN_AFTER = 125
 OUTAGE = 180
+BETWEEN_PALLETS = 15
 # How soon letters are there after they were woken.
 WOKEN_WITHIN = 10 * PATIENCE
 MARK = "sns-redrive"
@@ -242,21 +243,33 @@ class Story:
         # Of the first failures, and not of when the queue was deleted: the function may come to them seconds later.
         failed = max(moment(pallet.lines[0]["timestamp"]) for pallet in self.pallets)
         self.watch(until=lambda: time.time() > failed + DOWN_AFTER, at_most=DOWN_AFTER)
-        self.pallets.append(self.put("pallet-3", self.depot))
-        self.watch(until=lambda: self.pallets[2].lines)
-        wait_until(lambda: self.said("outage:"), 10, "the outage in the log")
+        self.put_pallets(until=lambda: self.said_of_depot("outage:"))
         screen.say(screen.style("the function's log: depot is down", 1))
         self.watch(until=lambda: time.time() > self.down + OUTAGE, at_most=OUTAGE)
         self.depot.repair()
         screen.say(screen.style(f"depot is repaired, {time.time() - self.down:.0f} s after it broke", 1))
-        self.pallets.append(self.put("pallet-4", self.depot))
-        self.watch(until=lambda: all(pallet.outcome for pallet in self.pallets))
+        self.waited = len(self.pallets)
+        self.put_pallets(until=lambda: all(pallet.outcome for pallet in self.pallets))
         delivered = [moment(pallet.lines[-1]["timestamp"]) for pallet in self.pallets]
         self.back_for = max(delivered) - min(delivered)
         screen.say(f"all pallets are there, {self.back_for:.1f} s after the first that depot took")
 
-    def said(self, beginning):
-        return [line for line in self.deployment.log_lines() if line.get("message", "").startswith(beginning)]
+    def put_pallets(self, until):
+        """Goes on as a publisher would: what one letter shows is lost if its instance has no time to write it down."""
+        due = 0
+
+        def comes():
+            nonlocal due
+            if time.time() > due and all(pallet.lines for pallet in self.pallets):
+                due = time.time() + BETWEEN_PALLETS
+                self.pallets.append(self.put(f"pallet-{len(self.pallets) + 1}", self.depot))
+            return until()
+
+        self.watch(until=comes, at_most=2 * DOWN_AFTER)
+
+    def said_of_depot(self, beginning):
+        lines = [line for line in self.deployment.log_lines() if line.get("message", "").startswith(beginning)]
+        return [line for line in lines if line.get("target.arn", "").endswith(":depot")]
 
     def replay(self):
         """Replays the archived letter with the replay function."""
@@ -442,13 +455,13 @@ class Story:
             sorted(self.courier.bodies()) == sorted(parcel.body for parcel in self.parcels)
             and self.woken_for < WOKEN_WITHIN,
         )
-        early = [pallet.lines[-1].get("retry.early") for pallet in self.pallets]
+        early = [pallet.lines[-1].get("retry.early") for pallet in self.pallets[: self.waited]]
         yield (
             f"depot has all pallets, each exactly once, within {WOKEN_WITHIN} seconds after the first that it took",
             sorted(self.depot.bodies()) == sorted(pallet.body for pallet in self.pallets)
             and self.back_for < WOKEN_WITHIN,
         )
-        yield "the attempts with the pallets that waited took no number", early == [True, True, True, None]
+        yield "the attempts with the pallets that waited took no number", all(early)
         yield "the dead-letter queue is empty", self.deployment.waiting() == 0
         yield "the alarm on arrivals was OK and went off", self.alarms_seen == ["OK", "ALARM"]
 
