@@ -1,6 +1,6 @@
 //! P11 with the real function: an endpoint that is back gets its letters within minutes, in whatever way it failed.
 //!
-//! The model in `crates/testing/tests/simulation/recoveries.rs` shows the same of the batch machine alone. Here are AWS's SDK,
+//! The model in `crates/model/tests/simulation/recoveries.rs` shows the same of the batch machine alone. Here are AWS's SDK,
 //! the mapping, the objects in S3, and instances that know of each other by these only.
 
 use std::collections::BTreeMap;
