@@ -31,7 +31,7 @@
 //! | what happens | what makes calls | in `crates/core/src` |
 //! |---|---|---|
 //! | an event becomes messages, and a message a letter | `src/function.rs`, `src/redrive/mod.rs` | `batch/machine.rs`, `letter/` |
-//! | the letter falls under a rule, and a retry is due | | `policy/rules.rs`, `policy/verdict.rs`, `policy/decide.rs`, `batch/open_batch.rs`, `batch/round.rs`, `batch/pending_letter.rs` |
+//! | the letter falls under a rule, and a retry is due | | `policy/rules.rs`, `policy/verdict.rs`, `policy/decide.rs` (the number of the retry), `batch/open_batch.rs`, `batch/round.rs`, `batch/pending_letter.rs` |
 //! | its subscription is looked up, and says where it may go | `crates/aws/src/lookup/subscriptions.rs` | `batch/round.rs`, `policy/route.rs`, `batch/resolve.rs`, `batch/subscription.rs` |
 //! | it gets a turn, and shares a request | | `batch/delivery.rs`, `batch/throttle.rs`, `batch/requests.rs` |
 //! | the request begins, if a place is free, its endpoint is not down and no override holds the letter | | `batch/sending.rs`, `batch/dispatch.rs`, `batch/health/`, `batch/known_overrides.rs` |
@@ -47,9 +47,11 @@
 //!
 //! Begin with a variant of [`Endpoint`](redrive_core::endpoint::Endpoint) and a file in `crates/aws/src/delivery/`. The
 //! compiler names most of the rest. It does not name: how its ARN is read (`arn.rs`, `policy/document.rs`), whether it
-//! carries the mark and takes the raw text (`batch/unmarked.rs`, `batch/delivery.rs`, `policy/verdict.rs`), what its
-//! errors mean (`failure.rs`), whether SNS can subscribe it (`batch/subscription.rs`), the rights that `redrivectl
-//! doctor` asks for (`crates/ctl/src/doctor/`), the parameter and grant in `template.yaml`, and `crates/sim`.
+//! carries the mark and takes the raw text (`batch/unmarked.rs`, `batch/delivery.rs`, `policy/verdict.rs`), whether a
+//! request waits until its letter is handled (`batch/packed_facts.rs`, `batch/dispatch.rs`), what its errors mean
+//! (`failure.rs`), whether SNS can subscribe it (`batch/subscription.rs`), the rights that `redrivectl doctor` asks for
+//! (`crates/ctl/src/doctor/`), the parameters that `serve` reads (`crates/ctl/src/serve/account.rs`), the parameter and
+//! grant in `template.yaml`, and `crates/sim`.
 //!
 //! # The map
 //!

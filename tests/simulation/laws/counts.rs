@@ -16,10 +16,10 @@ pub const SLACK: SimMillis = SECOND;
 /// The time after which an override counts, including the time of a reading.
 pub const HEARD: SimMillis = 16 * SECOND;
 
-/// The time for which an instance obeys an override to retry or to archive that it can no longer read.
-pub const PATIENCE: SimMillis = 600 * SECOND;
+/// The time for which an instance obeys an override to retry or to give up that it can no longer read.
+pub const OBEYED_UNREAD: SimMillis = 600 * SECOND;
 
-/// Returns the spans in which an order of this kind about the letter was in a readable document and in force.
+/// Returns the spans in which an override of this kind about the letter was in a readable document and in force.
 /// An instance may obey it for `patience` longer after an unreadable document replaced it.
 pub fn overridden(
     life: &Life<'_>,
@@ -48,9 +48,9 @@ pub fn overridden(
     all
 }
 
-/// Returns the attempts that an order of this kind may have caused.
+/// Returns the attempts that an override of this kind may have caused.
 pub fn on_override(life: &Life<'_>, action: OverrideAction) -> Vec<Attempt> {
-    let (skew, spans) = (life.world.skew(), overridden(life, action, PATIENCE));
+    let (skew, spans) = (life.world.skew(), overridden(life, action, OBEYED_UNREAD));
     let is = |attempt: &Attempt| {
         spans.iter().any(|(from, to)| (from - skew..=to + HEARD + skew).contains(&attempt.at))
     };
@@ -144,7 +144,7 @@ pub fn is_kept_from_attempts(life: &Life<'_>) -> bool {
         || life.copies() > 0
         // While it has never read the overrides, an instance attempts nothing for ten minutes.
         || world.operator.writes.iter().any(|(_, document)| matches!(document, SeededDocument::Broken))
-        || !overridden(life, OverrideAction::Hold, PATIENCE).is_empty()
+        || !overridden(life, OverrideAction::Hold, OBEYED_UNREAD).is_empty()
 }
 
 /// Returns the least number of attempts before a place in the journal at which a letter is exhausted: its retries,

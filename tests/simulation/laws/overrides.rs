@@ -3,7 +3,7 @@
 use redrive_core::policy::OverrideAction;
 use redrive_laws::letters::LifeEvent;
 
-use super::counts::{HEARD, LawResult, PATIENCE, is_left_alone, overridden};
+use super::counts::{HEARD, LawResult, OBEYED_UNREAD, is_left_alone, overridden};
 use crate::lives::Life;
 
 /// P10: a hold counts 15 s after it was written, even in a run that has begun, as long as the overrides can be
@@ -34,9 +34,9 @@ pub fn only_an_override_archives_as_overridden(life: &Life<'_>) -> LawResult {
         let runs = life.ledger.runs().iter().filter(|run| (run.from..run.to).contains(&fact.order));
         let began = runs.map(|run| run.began).min().unwrap_or(fact.at);
         let unread = life.ledger.faulty_calls().iter().any(|it| it.operation == "GetObject");
-        let patience = if unread { PATIENCE } else { 0 };
+        let patience = if unread { OBEYED_UNREAD } else { 0 };
         let skew = life.world.skew();
-        let stood = overridden(life, OverrideAction::GiveUp, PATIENCE)
+        let stood = overridden(life, OverrideAction::GiveUp, OBEYED_UNREAD)
             .into_iter()
             .any(|(from, to)| from <= fact.at + skew && began - HEARD - patience - skew <= to);
         if !stood {

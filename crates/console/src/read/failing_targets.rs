@@ -220,7 +220,7 @@ fn one_target(
     let mut known_errors = retried.iter().filter_map(|it| told(&it.fields.error)).peekable();
     let state = if let Some(since) = down.and_then(|known| known.down_since) {
         let mut entries = known.iter().filter(|known| known.down_since.is_some());
-        // By the letters of each queue. One that fails otherwise needs somebody.
+        // There is an entry for each queue. If one has another error than a throttle, the endpoint needs a person.
         if entries.all(|known| known.error.as_deref().is_some_and(throttles)) {
             TargetState::Throttles(since)
         } else {
@@ -360,7 +360,7 @@ pub(super) fn override_in_force<'o>(
     overrides.iter().find(|it| it.id == id && it.at <= now && !it.has_ended(now))
 }
 
-/// Reports whether an archived letter needs a person. One of which nobody knows whether a replay sent it may.
+/// Reports whether an archived letter needs a person. If it is unknown whether a replay sent it, it counts as not sent.
 pub(super) fn needs_person_now(letter: &ArchivedLetter) -> bool {
     letter.replayed != Some(true) && letter.fields.reason.as_deref().is_none_or(needs_person)
 }

@@ -130,7 +130,7 @@ pub struct OneGroup {
     pub need_you: u64,
     /// The state of the target, if the filter names one.
     pub target: Option<FailingTarget>,
-    /// The letters of those that wait that an override or a rule holds.
+    /// The waiting letters that an override or a rule holds.
     pub held: u64,
     /// The values of the other fields, in archived letters that were read and in waiting letters.
     pub fields: Vec<(GroupField, Vec<CommonValue>)>,

@@ -98,8 +98,8 @@ impl PresentState {
         urgent.find(|it| it.target.is_some()).or(throttled)
     }
 
-    /// Returns the letters that came and those that were delivered in the time, by the metrics. `None` without metrics, and
-    /// where letters came of which no metric tells: metrics come minutes later.
+    /// Returns how many letters came and how many were delivered in the time range, by the metrics. `None` without metrics,
+    /// or if letters came that no metric counts yet: metrics are minutes late.
     #[must_use]
     pub fn came_and_delivered(&self) -> Option<(u64, u64)> {
         let own = self.queues.iter().filter(|queue| !queue.is_requeue);
@@ -188,7 +188,7 @@ pub(crate) async fn now(
     (now, unread)
 }
 
-/// Returns the counts of the letters that the archive's keys say need a person, or of which they do not tell.
+/// Returns the counts of the letters that need a person by the archive's keys. A key without a reason counts too.
 fn needing(collected: &CollectedLetters) -> impl Iterator<Item = &TimedCount> {
     let groups = collected.index.groups.iter();
     groups.filter(|(key, _)| key.reason.as_deref().is_none_or(needs_person)).map(|(_, count)| count)
@@ -225,8 +225,8 @@ async fn retention(
     Some(rules.map(|rules| ArchiveRetention::of(&rules, prefix)).map_err(failed))
 }
 
-/// Counts the letters that need a person: those that the archive's keys count, less those of which it is known that a replay
-/// has sent them.
+/// Counts the letters that need a person: those that the archive's keys count, without those that a replay is known to
+/// have sent.
 fn need_you(collected: &CollectedLetters, is_read: bool) -> BoundedCount {
     let CollectedLetters { index, more, archived, .. } = collected;
     let all: u64 = needing(collected).map(|count| count.letters).sum();

@@ -49,7 +49,7 @@ pub(super) fn pill(level: VerdictLevel, text: &str) -> Markup {
     html! { span class={ "pill " (level_class(level)) } { (text) } }
 }
 
-/// Returns the class of what is so bad.
+/// Returns the CSS class of a level.
 pub(super) fn level_class(level: VerdictLevel) -> &'static str {
     match level {
         VerdictLevel::Bad => "bad",

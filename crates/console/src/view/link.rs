@@ -16,7 +16,7 @@ pub fn link(text: &str, to: &Query, door: &PageHost) -> Markup {
     titled_link(text, None, to, door)
 }
 
-/// Returns a link whose title is the whole of what its text says in short.
+/// Returns a link with a short text. Its title is the whole text.
 #[must_use]
 pub fn titled_link(text: &str, title: Option<&str>, to: &Query, door: &PageHost) -> Markup {
     let (text, title) = (harmless(text), title.map(harmless));

@@ -9,7 +9,7 @@ pub(crate) struct ServeArgs {
     /// Listen on this port of 127.0.0.1; 0 takes any free port
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     pub(crate) port: u16,
-    /// Let the pages act: hold, release, retry, archive, replay, stop, resume
+    /// Let the pages act: hold, release, retry, give up, replay, stop, resume
     #[arg(long)]
     pub(crate) operate: bool,
     /// Show bodies and attribute values of letters; with --operate they can also be edited

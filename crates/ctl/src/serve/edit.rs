@@ -134,7 +134,7 @@ impl MaskedBody {
             let placeholder = placeholder(number);
             let stands = body.matches(&placeholder).count();
             let text = placeholder.trim_matches('"');
-            // One that is escaped would lead to another place than that of the text that is replaced.
+            // An escaped placeholder would point to another place than the text that is replaced.
             let texts: Vec<_> =
                 parts(&body).into_iter().filter(|part| says(part).as_deref() == Some(text)).collect();
             let is_other = stands != texts.len() || texts.iter().any(|part| *part != placeholder);

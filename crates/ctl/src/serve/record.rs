@@ -30,8 +30,8 @@ pub(super) async fn record(act: &PageAction, tool: &CommandRunner) -> Result<Str
     one(records?)
 }
 
-/// Returns the one record among those of an id, which a stranger's letter may repeat. A letter that was archived twice has two;
-/// the last is that of its latest end.
+/// Returns the record of the letter with an id. If the letter was archived twice, this is the last record. A stranger's letter
+/// can repeat the id, so records of several letters are an error.
 fn one(mut records: Vec<Value>) -> Result<String, CommandFailure> {
     let last = records.pop().ok_or_else(no_such_letter)?;
     let letter = |record: &Value| (record["queueArn"].clone(), record["message"]["messageId"].clone());
