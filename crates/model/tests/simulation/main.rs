@@ -6,6 +6,7 @@ mod overridden;
 mod recoveries;
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 
 use model::crowd::{self, SubscriberCrowd};
 use model::endpoints::{self, crowded, one_dead};
@@ -26,7 +27,7 @@ use model::{DAY, HOUR, MINUTE, ModelMillis, SECOND};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 use redrive_core::batch::IN_FLIGHT_LIMIT;
-use redrive_core::policy::{OverrideAction, Schedule};
+use redrive_core::policy::{ArchiveReason, OverrideAction, Schedule};
 use redrive_testing::holds;
 
 type StoryLaw = fn(&ModelWorld, &ModelStory) -> LawJudgement;

@@ -65,6 +65,54 @@ fn a_poison_letter_beside_good_ones_is_attempted_a_few_times_more() {
     }
 }
 
+/// With the template's two instances and one endpoint, nothing but the limit decides how soon the letters arrive.
+#[test]
+fn the_limit_of_a_rule_holds_for_letters_that_are_woken() {
+    for (instances, limit) in [(1, 4), (2, 4), (4, 8)] {
+        let setup = RecoverySetup { instances, limit: Some(limit), ..RecoverySetup::outage(10, 20 * MINUTE) };
+        let world = setup.world();
+        let story = world.live();
+        let lives = lives(&world, &story);
+        let mut attempts: Vec<_> =
+            lives.iter().flat_map(StoryLife::attempts).map(|attempt| attempt.begin).collect();
+        attempts.sort_unstable();
+        let after = story.journal.last_delivery - story.journal.first_delivery.unwrap();
+        let backlog = ModelMillis::try_from(setup.letters).unwrap() * SECOND / ModelMillis::from(limit);
+        assert!(after * 4 <= backlog * 5, "{after} ms after the first, instead of {backlog}");
+        for (place, first) in attempts.iter().enumerate() {
+            let within = attempts[place..].iter().take_while(|at| **at - first < 10 * SECOND).count();
+            assert!(within <= limit as usize * 12, "{within} attempts in ten seconds of {limit} each");
+        }
+    }
+}
+
+/// An early attempt moves no plan: each retry comes when it would without the list, and so does the end.
+#[test]
+fn a_poison_letter_beside_good_ones_has_the_retries_that_it_has_without_the_list() {
+    let flaps = (0..22 * 6).map(|turn| (turn * 10 * MINUTE, turn * 10 * MINUTE + 5 * MINUTE)).collect();
+    let setup = RecoverySetup { outages: flaps, ..RecoverySetup::outage(1, HOUR) };
+    let [with, without] = [true, false].map(|listed| {
+        let mut world = RecoverySetup { listed, ..setup.clone() }.world();
+        world.letters[0].poison = true;
+        let story = world.live();
+        let life = &lives(&world, &story)[0];
+        assert_eq!(life.count(|what| *what == FactKind::Woken) > 0, listed);
+        let ends = |what: &FactKind| matches!(what, FactKind::Archived { reason: ArchiveReason::Exhausted });
+        let end = life.facts.iter().find(|fact| ends(&fact.what)).map(|fact| fact.at);
+        // An early attempt has the number of the retry before it.
+        let mut retries = BTreeMap::new();
+        for attempt in life.attempts() {
+            retries.entry(attempt.number).or_insert(attempt.begin);
+        }
+        retries.into_values().chain(end).collect::<Vec<_>>()
+    });
+    assert_eq!((with.len(), without.len()), (13, 13), "{with:?} {without:?}");
+    assert!(
+        with.iter().zip(&without).all(|(with, without)| (with - without).abs() < MINUTE),
+        "{with:?} {without:?}"
+    );
+}
+
 #[test]
 fn whatever_is_woken_and_whatever_happens_no_letter_is_lost_or_given_up_early() {
     obey(

@@ -26,6 +26,8 @@ pub struct RecoverySetup {
     pub fails: FailureStyle,
     /// The number of letters that it takes in a second.
     pub takes_a_second: Option<u32>,
+    /// The `maxReceivesPerSecond` of the policy.
+    pub limit: Option<u32>,
     pub instances: u32,
     pub spill: bool,
     /// Whether waiting letters are listed, and woken.
@@ -65,6 +67,7 @@ impl RecoverySetup {
             outages: vec![(0, lasts)],
             fails: FailureStyle::AtOnce,
             takes_a_second: None,
+            limit: None,
             instances: 2,
             spill: false,
             listed: true,
@@ -99,6 +102,7 @@ impl RecoverySetup {
             letters,
             subscriber: ModelSubscriber { outages: self.outages.clone(), fails: self.fails, ..works.clone() },
             takes_a_second: self.takes_a_second,
+            limit: self.limit,
             others: self.others.map(|_| works).into_iter().collect(),
             mapping: ModelMapping {
                 batch: 10,

@@ -125,6 +125,8 @@ pub struct ModelWorld {
     pub subscriber: ModelSubscriber,
     /// The number of letters that it takes in a second. It refuses more.
     pub takes_a_second: Option<u32>,
+    /// The `maxReceivesPerSecond` of the policy.
+    pub limit: Option<u32>,
     /// Further subscribers, which are web servers.
     pub others: Vec<ModelSubscriber>,
     pub mapping: ModelMapping,
@@ -147,7 +149,8 @@ pub struct ModelWorld {
 impl ModelWorld {
     pub fn policy(&self) -> Policy {
         let s = &self.schedule;
-        let throttle = if self.trouble.put_off { json!({ "maxReceivesPerSecond": 1 }) } else { json!({}) };
+        let limit = self.limit.or(self.trouble.put_off.then_some(1));
+        let throttle = limit.map_or(json!({}), |limit| json!({ "maxReceivesPerSecond": limit }));
         let fifo = if self.step_aside { "step-aside" } else { "block" };
         let is_verified =
             (0..=self.others.len()).any(|to| self.subscriber(to).fails == FailureStyle::CertificateHanging);

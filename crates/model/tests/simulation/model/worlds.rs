@@ -398,6 +398,7 @@ pub fn filling(apart: ModelMillis, limit: u64, letters: usize) -> ModelWorld {
             .collect(),
         subscriber: ModelSubscriber { outages: vec![], fails: FailureStyle::AtOnce, flaky: 0, takes: 0..=0 },
         takes_a_second: None,
+        limit: None,
         others: Vec::new(),
         mapping: ModelMapping {
             batch: 1,
