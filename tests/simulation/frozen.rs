@@ -22,6 +22,7 @@ fn few(
         outage: Some((how, until)),
         works: None,
         most: None,
+        worker_fails_until: None,
         letters,
         apart: SECOND,
         list: OutageList::On,

@@ -24,6 +24,7 @@ fn letters_for_others_arrive_within_twenty_seconds_though_one_server_hangs() {
         outage: Some((OutageFault::Hangs, SimMillis::MAX)),
         works: None,
         most: None,
+        worker_fails_until: None,
         letters: 150,
         apart: 0,
         list: OutageList::On,
@@ -50,6 +51,7 @@ fn load(kind: OutageTarget, fifo: bool, outage: Option<(OutageFault, SimMillis)>
         outage,
         works: None,
         most: None,
+        worker_fails_until: None,
         letters: 1_500,
         // A batch from a FIFO queue has letters of few groups, which go one after the other.
         apart: if fifo { 500 } else { 70 },

@@ -11,6 +11,8 @@ pub struct OutageResult {
     pub taken: TakenTimes,
     /// The letters that were taken, in their order, by their numbers. Letter `n` of `k` endpoints is for endpoint `n % k`.
     pub letters: Vec<(SimMillis, usize)>,
+    /// The letters that the worker of their queue was done with.
+    pub worked: Vec<(SimMillis, usize)>,
     /// The moments at which the letters arrived in the queue.
     pub arrived: Vec<SimMillis>,
     /// The moments of requests to the first endpoint during its outage.

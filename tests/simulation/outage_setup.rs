@@ -14,7 +14,7 @@ use redrive_core::letter::SqsEvent;
 use redrive_sim::lambda::{FunctionSettings, SimInvocationResult};
 use redrive_sim::mapping::{MappingBatch, MappingOutcome, MappingSettings, SimMapping};
 use redrive_sim::sns::{Protocol, SimSubscription, TopicSettings};
-use redrive_sim::sqs::QueueSettings;
+use redrive_sim::sqs::{QueueRedrive, QueueSettings, ReceiveRequest};
 use redrive_sim::{
     AwsService, Caller, FaultHook, SandboxClock, SimAws, SimCall, SimClock, SimEntry, SimFault, SimMillis,
     WebAnswer, arn,
@@ -77,6 +77,9 @@ pub struct OutageSetup {
     pub works: Option<(SimMillis, SimMillis)>,
     /// The number of requests that the first endpoint takes in a second after its outage. It throttles all others.
     pub most: Option<usize>,
+    /// The time before which the worker of the queues fails with each letter, so that SQS moves it to the dead-letter queue: an
+    /// endpoint that accepts everything, and gives it back. Without it nobody reads the queues.
+    pub worker_fails_until: Option<SimMillis>,
     pub letters: usize,
     /// The time between their arrivals.
     pub apart: SimMillis,
@@ -178,7 +181,11 @@ impl OutageSetup {
                         it.lambda
                             .create(&name, FunctionSettings::default(), |_| SimInvocationResult::ok("null"));
                     }
-                    OutageTarget::Queue => it.sqs.create(&name, queue.clone()),
+                    OutageTarget::Queue => {
+                        let redrive = QueueRedrive { queue: self.dlq(), max_receives: 1 };
+                        let redrive = self.worker_fails_until.map(|_| redrive);
+                        it.sqs.create(&name, QueueSettings { redrive, ..queue.clone() });
+                    }
                     OutageTarget::Topic => {}
                 }
             }
@@ -280,6 +287,18 @@ impl OutageSetup {
             }
             std::future::pending::<()>().await;
         };
+        let work = async {
+            while let Some(until) = self.worker_fails_until {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                let now = aws.clock().millis() - start;
+                story
+                    .lock()
+                    .unwrap()
+                    .result
+                    .worked
+                    .extend(self.work(&aws, now < until).map(|number| (now, number)));
+            }
+        };
         let handler = |batch: MappingBatch| {
             let (idle, aws) = (&idle, &aws);
             Box::pin(async move {
@@ -298,7 +317,7 @@ impl OutageSetup {
                 MappingOutcome::Answer(serde_json::to_string(&answer).unwrap())
             })
         };
-        let all = async { tokio::join!(arrive, mapping.run(handler)) };
+        let all = async { tokio::join!(arrive, work, mapping.run(handler)) };
         let _ = tokio::time::timeout(Duration::from_millis(u64::try_from(self.end).unwrap()), all).await;
         let mut result = story.lock().unwrap().result.clone();
         result.taken = result.taken_by(self.endpoints);
@@ -312,6 +331,29 @@ impl OutageSetup {
             }
         });
         result
+    }
+
+    /// Lets the worker of the queues receive what is there. Returns the numbers of the letters that it is done with.
+    fn work(self, aws: &SimAws, fails: bool) -> impl Iterator<Item = usize> {
+        let mut done = Vec::new();
+        aws.act("worker", |it, cx| {
+            for endpoint in 0..self.endpoints {
+                let queue = self.name(endpoint);
+                let receive =
+                    || ReceiveRequest { at_most: 10, visibility: Some(1), ..ReceiveRequest::default() };
+                loop {
+                    let received = it.sqs.receive_message(cx, &queue, receive()).unwrap();
+                    if received.is_empty() {
+                        break;
+                    }
+                    for message in received.iter().filter(|_| !fails) {
+                        it.sqs.delete_message(cx, &queue, &message.handle).unwrap();
+                        done.extend(number(&message.payload.body));
+                    }
+                }
+            }
+        });
+        done.into_iter()
     }
 
     fn instance(self, aws: &SimAws, number: usize, start: SimMillis) -> (RedriveFunction, SandboxClock) {
@@ -352,9 +394,13 @@ struct OutageStory {
     lately: VecDeque<SimMillis>,
 }
 
+/// Returns the number of the letter with this text.
+fn number(text: &str) -> Option<usize> {
+    text.split_once(TOKEN)?.1.split_once('.')?.0.parse().ok()
+}
+
 /// Returns the numbers of the letters that a request sends.
 fn numbers(call: &SimCall) -> Vec<usize> {
-    let number = |text: &str| text.split_once(TOKEN)?.1.split_once('.')?.0.parse().ok();
     if call.entries.is_empty() {
         return number(&String::from_utf8_lossy(&call.body)).into_iter().collect();
     }

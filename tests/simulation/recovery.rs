@@ -15,6 +15,10 @@ use crate::world::{HOUR, MINUTE, SECOND};
 /// The longest time from the first letter that an endpoint takes again to the last one.
 const SOON: SimMillis = 5 * MINUTE;
 
+/// The retries of two hours and a half, and one to spare.
+const SEVEN_OF_HALF_AN_HOUR: &str = r#"{ "healthyRetryPolicy": { "numRetries": 7, "numNoDelayRetries": 1,
+    "minDelayTarget": 1800, "maxDelayTarget": 1800 } }"#;
+
 /// Returns an outage of one server in which a letter fails every so often, with two instances of the function.
 fn outage(apart: SimMillis, lasts: SimMillis) -> OutageSetup {
     OutageSetup {
@@ -25,6 +29,7 @@ fn outage(apart: SimMillis, lasts: SimMillis) -> OutageSetup {
         outage: Some((OutageFault::Refuses, lasts)),
         works: None,
         most: None,
+        worker_fails_until: None,
         letters: letters_of(apart, lasts),
         apart,
         list: OutageList::On,
@@ -211,6 +216,38 @@ fn letters_for_an_endpoint_that_works_one_minute_in_ten_use_its_minutes() {
         taken[2]
     });
     assert!(with * 100 >= setup.letters * 97 && with > without, "{with} and {without} without");
+}
+
+/// The queue is there for one minute in ten, and takes every letter then. What its worker gives back waits for its planned moment,
+/// or until the queue is there again, and counts as no loop.
+#[test]
+fn letters_that_a_queue_takes_and_its_worker_gives_back_are_woken_once_a_recovery() {
+    let setup = OutageSetup {
+        kind: OutageTarget::Queue,
+        delivery: Some(SEVEN_OF_HALF_AN_HOUR),
+        works: Some((10 * MINUTE, MINUTE)),
+        worker_fails_until: Some(2 * HOUR),
+        letters: 100,
+        ..outage(10 * SECOND, 90 * MINUTE)
+    };
+    let [with, without] = [OutageList::On, OutageList::Off].map(|list| {
+        let told = OutageSetup { list, ..setup }.tell();
+        assert_eq!(told.archived, [""; 0], "{list:?}");
+        let mut done: Vec<_> = told.worked.iter().map(|(_, letter)| *letter).collect();
+        done.sort_unstable();
+        assert_eq!(done, (0..setup.letters).collect::<Vec<_>>(), "{list:?}: letters not done once");
+        let last = told.worked.iter().map(|(at, _)| *at).max().unwrap();
+        println!(
+            "{list:?}: {} attempts, {} unplanned, the last after {last} ms",
+            told.attempts, told.unplanned
+        );
+        (last, told)
+    });
+    // In an hour and a half the queue is back five times, and a letter comes in the middle of that.
+    let letters = setup.letters as u64;
+    assert!((letters..=3 * letters).contains(&with.1.unplanned), "{}", with.1.unplanned);
+    assert_eq!(without.1.unplanned, 0);
+    assert!(with.0 <= without.0 + MINUTE, "{} and {} without", with.0, without.0);
 }
 
 #[test]
