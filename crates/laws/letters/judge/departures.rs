@@ -74,10 +74,11 @@ impl JudgedLetter<'_> {
         let LifeEvent::Sent { response, place, .. } = &effect.what else { return None };
         let run = effect.run?;
         let invocation = &self.ledger.runs()[run];
-        // The archive gets half of the time, so that the function can still hide the letters that it does not
-        // take.
+        // The archive and the requeue get half of the time, so that the function can still hide the letters that they do
+        // not take.
         let whole = invocation.last_delivery - invocation.began;
-        let last = invocation.began + if *place == SentPlace::Archive { whole / 2 } else { whole };
+        let gets_half = matches!(place, SentPlace::Archive | SentPlace::Requeue);
+        let last = invocation.began + if gets_half { whole / 2 } else { whole };
         let not_deleted =
             || facts.iter().any(|fact| fact.run == Some(run) && fact.what == LifeEvent::NotDeleted);
         match (response, invocation.ending) {

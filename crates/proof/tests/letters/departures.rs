@@ -108,6 +108,28 @@ fn a_duplicate_is_explained_by_what_happened_after_the_effect_and_by_nothing_els
     }
 }
 
+/// A busy machine answers so late that the function has done without.
+#[test]
+fn a_duplicate_is_explained_by_an_answer_after_the_time_that_the_function_has_for_the_place() {
+    for (place, last) in [(SentPlace::Target, 60), (SentPlace::Archive, 30), (SentPlace::Requeue, 30)] {
+        for (second, explained) in [(last - 1, 0), (last, 1)] {
+            let mut story = LedgerStory::new();
+            let who = story.letter(RequiredEnd::Delivered, None);
+            let run = story.run(who);
+            story.ledger.pass_to(second * 1_000);
+            story.sent(who, run, place, CallEffect::Taken, CallResponse::Done);
+            story.end(who, run, RunEnd::Heard, false);
+            let run = story.run(who);
+            story.delivered(who, run);
+            story.end(who, run, RunEnd::Heard, true);
+            let verdict = story.verdict();
+            assert_eq!(verdict.duplicates, 1, "{place:?}");
+            let late = verdict.causes.get(&DeleteObstacle::Late).copied().unwrap_or_default();
+            assert_eq!((late, verdict.unexplained), (explained, 1 - explained), "{place:?}, {second} s");
+        }
+    }
+}
+
 #[test]
 fn a_letter_that_is_delivered_and_archived_in_one_go_is_an_unexplained_duplicate() {
     let mut story = LedgerStory::new();
