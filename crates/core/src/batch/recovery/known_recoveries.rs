@@ -82,10 +82,10 @@ impl KnownRecoveries {
     /// Returns the time when an endpoint was back, while that counts or it has been up since. Letters that moved before all
     /// instances knew of it may come much later.
     pub(super) fn recovered_at(&self, target: &TargetName, now: Timestamp) -> Option<Timestamp> {
-        let back = self
-            .document
-            .iter()
-            .filter(|known| known.target == *target && (known.down_since.is_none() || counts(known, now)));
+        // An endpoint may be down by the entry of one queue alone.
+        let is_up = !self.is_down(target);
+        let of_target = self.document.iter().filter(|known| known.target == *target);
+        let back = of_target.filter(|known| is_up || counts(known, now));
         back.filter_map(|known| known.recovered_at).max()
     }
 
@@ -191,8 +191,12 @@ mod tests {
         let hears = |known: &KnownRecoveries, minute| known.recovered_at(&target, at(minute)).is_some();
         assert_eq!([24, 26, 600].map(|minute| hears(&known, minute)), [true; 3]);
         assert_eq!([24, 26].map(|minute| known.was_back(&target, at(minute))), [true, false]);
-        known.document.add("dlq", &target).down_since = Some(at(20));
-        assert_eq!([24, 26].map(|minute| hears(&known, minute)), [true, false], "it is down again");
+        for queue in ["dlq", "requeue"] {
+            let mut down = KnownRecoveries { document: known.document.clone(), ..KnownRecoveries::default() };
+            down.document.add(queue, &target).down_since = Some(at(20));
+            let heard = [24, 26].map(|minute| hears(&down, minute));
+            assert_eq!(heard, [true, false], "it is down again, by letters of the {queue}");
+        }
     }
 
     #[test]
