@@ -291,12 +291,8 @@ impl OutageSetup {
             while let Some(until) = self.worker_fails_until {
                 tokio::time::sleep(Duration::from_secs(1)).await;
                 let now = aws.clock().millis() - start;
-                story
-                    .lock()
-                    .unwrap()
-                    .result
-                    .worked
-                    .extend(self.work(&aws, now < until).map(|number| (now, number)));
+                let done = self.work(&aws, now < until).map(|number| (now, number));
+                story.lock().unwrap().result.worked.extend(done);
             }
         };
         let handler = |batch: MappingBatch| {

@@ -221,7 +221,7 @@ fn letters_for_an_endpoint_that_works_one_minute_in_ten_use_its_minutes() {
 /// The queue is there for one minute in ten, and takes every letter then. What its worker gives back waits for its planned moment,
 /// or until the queue is there again, and counts as no loop.
 #[test]
-fn letters_that_a_queue_takes_and_its_worker_gives_back_are_woken_once_a_recovery() {
+fn letters_that_a_queue_takes_and_its_worker_gives_back_lose_no_retry_by_being_woken() {
     let setup = OutageSetup {
         kind: OutageTarget::Queue,
         delivery: Some(SEVEN_OF_HALF_AN_HOUR),
@@ -243,7 +243,7 @@ fn letters_that_a_queue_takes_and_its_worker_gives_back_are_woken_once_a_recover
         );
         (last, told)
     });
-    // In an hour and a half the queue is back five times, and a letter comes in the middle of that.
+    // In an hour and a half the queue is back five times.
     let letters = setup.letters as u64;
     assert!((letters..=3 * letters).contains(&with.1.unplanned), "{}", with.1.unplanned);
     assert_eq!(without.1.unplanned, 0);
